@@ -23,8 +23,8 @@ def parse_double(text: str) -> float | None:
     >>> parse_double(" 1.5d"), parse_double("-Infinity"), parse_double("1_0")
     (1.5, -inf, None)
     """
-    found = _DOUBLE.fullmatch(text)
-    return None if found is None else float(found[1] or found[2])
+    match = _DOUBLE.fullmatch(text)
+    return None if match is None else float(match[1] or match[2])
 
 
 def double_text(value: float) -> str:

@@ -112,8 +112,8 @@ class KafkaColumns:
 
     def write(self, columns: Sequence[pa.Array], present: pa.BooleanArray) -> pa.BinaryArray:
         (column,) = columns
-        written = column.cast(pa.binary()) if self._number is None else _packed_column(column, self._number)
-        return pc.if_else(present, written, pa.scalar(None, pa.binary())) if present.false_count else written
+        encoded = column.cast(pa.binary()) if self._number is None else _packed_column(column, self._number)
+        return pc.if_else(present, encoded, pa.scalar(None, pa.binary())) if present.false_count else encoded
 
 
 def _numbers(payloads: pa.BinaryArray, form: np.dtype, kind: pa.DataType) -> tuple[pa.Array, Mask]:
@@ -132,8 +132,8 @@ def _numbers(payloads: pa.BinaryArray, form: np.dtype, kind: pa.DataType) -> tup
 def _packed_column(column: pa.Array, form: np.dtype) -> pa.Array:
     numbers = np.ascontiguousarray(pc.fill_null(column, 0).to_numpy().astype(form))
     packed = pa.Array.from_buffers(pa.binary(form.itemsize), len(numbers), [None, pa.py_buffer(numbers)])
-    written = packed.cast(pa.binary())
-    return pc.if_else(column.is_valid(), written, pa.scalar(None, pa.binary())) if column.null_count else written
+    encoded = packed.cast(pa.binary())
+    return pc.if_else(column.is_valid(), encoded, pa.scalar(None, pa.binary())) if column.null_count else encoded
 
 
 register(Component("format", "kafka", "One column as Kafka's own serializers write it.", KafkaFormat))

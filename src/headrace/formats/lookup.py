@@ -26,9 +26,9 @@ def find_format(name: str, options: Mapping[str, Any]) -> Format:
 
     Option names of a statement are accepted: KEY_DELIMITER and VALUE_DELIMITER both mean `delimiter`.
     """
-    given = {_option(option): value for option, value in options.items()}
+    format_options = {_option(option): value for option, value in options.items()}
     try:
-        return component("format", name.lower()).build(given)
+        return component("format", name.lower()).build(format_options)
     except UnknownComponent as error:
         known = [c.name.upper() for c in components("format")]
         fix = suggestion(name, known, f"formats are: {', '.join(known)}")

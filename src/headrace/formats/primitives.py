@@ -61,8 +61,8 @@ def _describe(value: Any) -> str:
     name = names.get(type(value), "object" if isinstance(value, dict) else "null")
     if name in ("array", "object", "null"):
         return name
-    shown = str(value) if len(str(value)) <= 40 else str(value)[:40] + "..."
-    return f"{name} {shown!r}" if name == "text" else f"{name} {shown}"
+    text = str(value) if len(str(value)) <= 40 else str(value)[:40] + "..."
+    return f"{name} {text!r}" if name == "text" else f"{name} {text}"
 
 
 def _boolean(kind: pa.DataType) -> Convert:

@@ -88,24 +88,24 @@ class _Pair:
         if (reader["name"], writer["name"]) in self.seen:
             return
         self.seen.add((reader["name"], writer["name"]))
-        yield from _named(path, reader, writer)
+        yield from _names(path, reader, writer)
         wrote = {field["name"]: field for field in writer["fields"]}
         for field in reader["fields"]:
-            there = f"{path}.{field['name']}".lstrip(".")
-            known = [wrote[name] for name in (field["name"], *field.get("aliases", ())) if name in wrote]
-            if known:
-                yield from self.at(there, field["type"], known[0]["type"])
+            location = f"{path}.{field['name']}".lstrip(".")
+            candidates = [wrote[name] for name in (field["name"], *field.get("aliases", ())) if name in wrote]
+            if candidates:
+                yield from self.at(location, field["type"], candidates[0]["type"])
             elif "default" not in field:
-                yield f"{there}: the new field has no default"
+                yield f"{location}: the new field has no default"
 
     def enum(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
-        yield from _named(path, reader, writer)
+        yield from _names(path, reader, writer)
         unknown = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
         if unknown and "default" not in reader:
             yield f"{path or 'it'}: the enum lacks {', '.join(unknown)} and has no default"
 
     def fixed(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
-        yield from _named(path, reader, writer)
+        yield from _names(path, reader, writer)
         if reader["size"] != writer["size"]:
             yield f"{path or 'it'}: {reader['size']} bytes cannot read {writer['size']} bytes"
 
@@ -138,7 +138,7 @@ def _node(schema: Any, of: WriterSchema) -> Any:
     return schema
 
 
-def _named(path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
+def _names(path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
     """Names without their namespace must be equal, or the reader must list the writer's as an alias."""
     if _short(reader) != _short(writer) and writer["name"] not in _aliases(reader):
         yield f"{path or 'it'}: {_name(reader)} is not {_name(writer)}"

@@ -80,8 +80,8 @@ def record_reader(
 ) -> Callable[[Any], dict[str, Any]]:
     """A function from a record to column values by name."""
     types = {field["name"]: field["type"] for field in node.get("fields", ())}
-    found = zip(columns.items(), places(list(types), list(columns)), strict=True)
-    readers = [(name, at, reader(kind, types[at], writer) if at else None) for (name, kind), at in found]
+    matches = zip(columns.items(), places(list(types), list(columns)), strict=True)
+    readers = [(name, at, reader(kind, types[at], writer) if at else None) for (name, kind), at in matches]
 
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict) or not types:

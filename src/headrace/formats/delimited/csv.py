@@ -46,12 +46,12 @@ class CsvRows:
         return _decoded(dict(zip(names, fields, strict=True)), indices, schema, wrong)
 
     def encode(self, rows: pa.RecordBatch, schema: Schema) -> pa.BinaryArray:
-        columns = [self._written(rows.column(f.name), f) for f in schema.fields]
+        columns = [self._texts(rows.column(f.name), f) for f in schema.fields]
         lines = [self.delimiter.join(row).encode() for row in zip(*columns, strict=True)]
         header = [self.delimiter.join(map(self._quoted, schema.names)).encode()] if self.header else []
         return pa.array(header + lines, pa.binary())
 
-    def _written(self, column: pa.Array, field: Field) -> list[str]:
+    def _texts(self, column: pa.Array, field: Field) -> list[str]:
         write = to_text(field.type)
         return ["" if v is None else self._quoted(write(v)) for v in values_of(column)]
 
@@ -71,11 +71,11 @@ class CsvRows:
         cells: dict[int, Cells] = {}
         for i in np.flatnonzero(quoted):
             text = lines[int(i)].as_py()
-            found = None if text is None else _cells(text, self.delimiter)
-            if found is not None and len(found) == count:
-                cells[int(i) + first] = found
+            line_cells = None if text is None else _cells(text, self.delimiter)
+            if line_cells is not None and len(line_cells) == count:
+                cells[int(i) + first] = line_cells
             else:
-                wrong.setdefault(int(i) + first, _error_text(found, count))
+                wrong.setdefault(int(i) + first, _error_text(line_cells, count))
         lengths = pc.list_value_length(split).to_numpy(zero_copy_only=False)
         for i, length in zip(plain[lengths != count], lengths[lengths != count], strict=True):
             wrong[int(i) + first] = f"the line has {length} fields, expected {count}"
@@ -119,10 +119,10 @@ def _line(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _error_text(found: Cells | None, count: int) -> str:
-    if found is None:
+def _error_text(cells: Cells | None, count: int) -> str:
+    if cells is None:
         return "the payload is empty, or its quotes or line breaks are misplaced"
-    return f"the line has {len(found)} fields, expected {count}"
+    return f"the line has {len(cells)} fields, expected {count}"
 
 
 def _cells(line: str, delimiter: str) -> Cells | None:

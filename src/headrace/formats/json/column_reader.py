@@ -97,9 +97,9 @@ class JsonColumnReader:
             if spoilt == _SPOILT:
                 yield len(payloads) - at, None
                 return
-            found = list(self._parts(payloads.slice(at, size)))
-            spoilt = spoilt + 1 if all(rows is None for _, rows in found) else 0
-            yield from found
+            parts = list(self._parts(payloads.slice(at, size)))
+            spoilt = spoilt + 1 if all(rows is None for _, rows in parts) else 0
+            yield from parts
 
     def _at_once(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """The columns if all payloads can be read with the same result as one by one."""
@@ -146,8 +146,8 @@ class JsonColumnReader:
     def _requested_struct(self, kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> RequestedColumn:
         present = list(dict.fromkeys(name for value in samples for name in value))
         names = [f.name for f in kind]
-        found = names if self._strict else places(present, names)
-        spelled = [at or name for at, name in zip(found, names, strict=True)]
+        matches = names if self._strict else places(present, names)
+        spelled = [at or name for at, name in zip(matches, names, strict=True)]
         inner = [self._requested(f.type, [v.get(name) for v in samples]) for f, name in zip(kind, spelled, strict=True)]
         more = not set(spelled).issuperset(present) or any(requested.more for requested in inner)
         return RequestedColumn(
@@ -193,14 +193,14 @@ def _parsing(kind: pa.DataType, unexpected: str) -> pyarrow.json.ParseOptions:
 
 def _samples(payloads: pa.BinaryArray, *, bare: bool) -> list[Any]:
     """Some of the payloads, parsed; those that are not JSON are left out."""
-    found: list[Any] = []
+    documents: list[Any] = []
     for at in np.unique(np.linspace(0, len(payloads) - 1, _SAMPLES).astype(int)).tolist():
         try:
             document = orjson.loads(payloads[at].as_py())
         except ValueError:
             continue
-        found.append({BARE: document} if bare else document)
-    return found
+        documents.append({BARE: document} if bare else document)
+    return documents
 
 
 @dataclass(frozen=True)

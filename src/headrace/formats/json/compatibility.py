@@ -157,8 +157,8 @@ class _Pair:
         read, wrote = (schema.get("properties", {}) for schema in (reader, writer))
         more_read, more_wrote = (schema.get("additionalProperties", True) for schema in (reader, writer))
         for name in sorted({*read, *wrote}):
-            there = f"{path}/properties/{name}"
-            yield from self.at(there, read.get(name, more_read), wrote.get(name, more_wrote))
+            location = f"{path}/properties/{name}"
+            yield from self.at(location, read.get(name, more_read), wrote.get(name, more_wrote))
         yield from self.at(f"{path}/additionalProperties", more_read, more_wrote)
 
 
@@ -176,15 +176,15 @@ def _node(schema: Any, root: Any) -> Node | None:
 def _referred(reference: str, root: Any) -> Any:
     if not reference.startswith("#"):
         raise _bad(f'the reference "{reference}" points outside the schema')
-    found = root
+    target = root
     for part in reference.removeprefix("#").split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or name not in found:
+        if not isinstance(target, dict) or name not in target:
             raise _bad(f'the reference "{reference}" points to nothing')
-        found = found[name]
-    if not isinstance(found, dict | bool):
+        target = target[name]
+    if not isinstance(target, dict | bool):
         raise _bad(f'the reference "{reference}" does not point to a schema')
-    return found
+    return target
 
 
 def _mismatch(reader: Node, writer: Node) -> str | None:
@@ -228,12 +228,12 @@ def _whole(schema: Node) -> Node:
 
 
 def _types(schema: Node) -> set[str]:
-    given = schema.get("type")
-    if isinstance(given, str):
-        return {given}
-    if given is None and "enum" not in schema and "const" not in schema:
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return {declared}
+    if declared is None and "enum" not in schema and "const" not in schema:
         return set(TYPES)
-    return set(given or {_type_of(value) for value in _values(schema) or ()})
+    return set(declared or {_type_of(value) for value in _values(schema) or ()})
 
 
 def _type_of(value: Any) -> str:
@@ -277,8 +277,8 @@ def _required(path: str, reader: Node, writer: Node) -> Iterator[str]:
 
 
 def _property(schema: Node, name: str) -> Node:
-    found = schema.get("properties", {}).get(name, {})
-    return found if isinstance(found, dict) else {}
+    property_schema = schema.get("properties", {}).get(name, {})
+    return property_schema if isinstance(property_schema, dict) else {}
 
 
 def _mixed_unions(path: str, reader: Node, writer: Node) -> Iterator[str]:

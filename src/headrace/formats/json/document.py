@@ -38,11 +38,11 @@ def max_depth(payload: bytes) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = JsonObject(pairs)
-    if len(found) < len(pairs):
+    document = JsonObject(pairs)
+    if len(document) < len(pairs):
         names = [name for name, _ in pairs]
-        found.twice = frozenset(name for name in names if names.count(name) > 1)
-    return found
+        document.twice = frozenset(name for name in names if names.count(name) > 1)
+    return document
 
 
 def _depth(value: Any) -> int:

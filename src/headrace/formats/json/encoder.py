@@ -47,8 +47,8 @@ def _struct(kind: pa.DataType, style: Style) -> Write | None:
         return None
 
     def write(value: dict[str, Any]) -> dict[str, Any]:
-        found = value.get
-        return {name: v if (v := found(name)) is None or inner is None else inner(v) for name, inner in fields.items()}
+        get = value.get
+        return {name: v if (v := get(name)) is None or inner is None else inner(v) for name, inner in fields.items()}
 
     return write
 
@@ -59,14 +59,14 @@ def row_writer(kinds: list[pa.DataType]) -> Callable[[Any], list[Any]] | None:
     if not writers:
         return None
 
-    def written(row: Any) -> list[Any]:
+    def encode(row: Any) -> list[Any]:
         cells = list(row)
         for i, write in writers:
             if cells[i] is not None:
                 cells[i] = write(cells[i])
         return cells
 
-    return written
+    return encode
 
 
 def dumps(value: Any) -> bytes:
@@ -162,7 +162,7 @@ def to_text(kind: pa.DataType) -> Callable[[Any], str]:
     convert = writer(kind, LOSSLESS)
 
     def write(value: Any) -> str:
-        written = value if convert is None else convert(value)
-        return written if isinstance(written, str) else orjson.dumps(written).decode()
+        encoded = value if convert is None else convert(value)
+        return encoded if isinstance(encoded, str) else orjson.dumps(encoded).decode()
 
     return write

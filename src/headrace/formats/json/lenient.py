@@ -34,16 +34,16 @@ def lookup(names: Sequence[str]) -> Find:
     """A function that finds an object's values by name: by the exact one, or else in any case."""
     shapes: dict[tuple[str, ...], list[str | None]] = {}
 
-    def found(value: dict[Any, Any]) -> Iterable[Any]:
+    def find(value: dict[Any, Any]) -> Iterable[Any]:
         shape = tuple(value)
-        known = shapes.get(shape)
-        if known is None:
-            known = places(shape, names)
+        keys = shapes.get(shape)
+        if keys is None:
+            keys = places(shape, names)
             if len(shapes) < _SHAPES:
-                shapes[shape] = known
-        return map(value.get, known)  # no object has the name None
+                shapes[shape] = keys
+        return map(value.get, keys)  # no object has the name None
 
-    return found
+    return find
 
 
 def places(shape: Sequence[str], names: Sequence[str]) -> list[str | None]:

@@ -61,8 +61,8 @@ class Lines:
         lower = self.joined.lower()
         for name, lacking in names.items():
             quoted = f'"{name}"'.encode()
-            found = lower.count(quoted.lower())
-            if (lacking or found != len(self.texts)) and found != self.joined.count(quoted):
+            occurrences = lower.count(quoted.lower())
+            if (lacking or occurrences != len(self.texts)) and occurrences != self.joined.count(quoted):
                 return True
         return False
 
@@ -92,13 +92,13 @@ def lines_of(payloads: pa.BinaryArray, *, bare: bool) -> Lines | None:
     if texts is None:
         return None
     start, end = (f'{{"{BARE}":', "}") if bare else ("", "")
-    every = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-    lines = pc.binary_join(every, f"{end}\n{start}")[0].as_buffer().to_pybytes()
-    joined = start.encode() + lines + end.encode()
-    found = Lines(texts, joined)
+    all_texts = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    body = pc.binary_join(all_texts, f"{end}\n{start}")[0].as_buffer().to_pybytes()
+    joined = start.encode() + body + end.encode()
+    lines = Lines(texts, joined)
     if _ends(joined) != len(payloads) and (bare or pc.any(pc.match_substring_regex(texts, _ANOTHER)).as_py()):
         return None
-    return found
+    return lines
 
 
 def _objects(payloads: pa.BinaryArray, *, bare: bool) -> pa.StringArray | None:

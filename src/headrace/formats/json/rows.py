@@ -45,12 +45,12 @@ class JsonRows:
         return _merged(schema, [column.filter(read) for column in columns], places, rest, left)
 
     def encode(self, rows: pa.RecordBatch, schema: Schema) -> pa.BinaryArray:
-        columns = [_written(rows.column(f.name), f.type) for f in schema.fields]
+        columns = [_json_values(rows.column(f.name), f.type) for f in schema.fields]
         lines = (dict(zip(schema.names, row, strict=True)) for row in zip(*columns, strict=True))
         return pa.array([orjson.dumps(line) for line in lines], pa.binary())
 
 
-def _written(column: pa.Array, kind: pa.DataType) -> list[Any]:
+def _json_values(column: pa.Array, kind: pa.DataType) -> list[Any]:
     values, write = values_of(column), writer(kind, LOSSLESS)
     return values if write is None else [None if v is None else write(v) for v in values]
 

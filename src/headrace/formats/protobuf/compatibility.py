@@ -73,12 +73,12 @@ def _message(reader: Any, writer: Any, path: str, seen: set[tuple[str, str]]) ->
         return
     seen.add((reader.full_name, writer.full_name))
     for number, wrote in writer.fields_by_number.items():
-        there = f"{path}.{wrote.name} = {number}"
+        location = f"{path}.{wrote.name} = {number}"
         field = reader.fields_by_number.get(number)
         if field is not None:
-            yield from _field(field, wrote, there, seen)
+            yield from _field(field, wrote, location, seen)
         elif _oneof(wrote):
-            yield f"{there}: the member of oneof {_oneof(wrote)} was removed"
+            yield f"{location}: the member of oneof {_oneof(wrote)} was removed"
     yield from _alternatives(reader, writer, path)
 
 

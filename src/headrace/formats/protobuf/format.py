@@ -67,8 +67,8 @@ class BareProtobufFormat(Format):
 
         file = described(columns, self.full_name, nullable=self.nullable)
         inner = BareProtobufSerde(columns, file, single=bare)
-        found = self.subject(is_key=is_key)
-        return inner if found is None else ProtobufSerde(inner, found)
+        subject = self.subject(is_key=is_key)
+        return inner if subject is None else ProtobufSerde(inner, subject)
 
     def subject(self, *, is_key: bool) -> Subject | None:
         """The subject whose schema ids the payloads carry; None if they carry none."""

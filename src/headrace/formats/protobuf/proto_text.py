@@ -176,9 +176,9 @@ class _Parser:
         return self.tokens[self.at - 1]
 
     def expect(self, token: str) -> None:
-        found = self.next()
-        if found != token:
-            raise ValueError(f'"{token}" is missing before "{found}"')
+        actual = self.next()
+        if actual != token:
+            raise ValueError(f'"{token}" is missing before "{actual}"')
 
     def skip(self) -> None:
         """Skip to the end of the statement: a semicolon, or the brackets it opens."""
@@ -194,10 +194,10 @@ def _tokens(text: str) -> list[str]:
     at = 0
     text = text.rstrip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise ValueError(f"{text[at : at + 20]!r} is not valid")
-        at = found.end()
-        if found[1]:
-            tokens.append(found[1])
+        at = match.end()
+        if match[1]:
+            tokens.append(match[1])
     return tokens

@@ -116,7 +116,7 @@ def described(columns: Sequence[Field], full_name: str, *, nullable: bool) -> Fi
 # -- to classes -----------------------------------------------------------------------------------------------------
 
 
-def _known(path: str, package: str, name: str, fields: dict[str, str]) -> FileDescriptorProto:
+def _file(path: str, package: str, name: str, fields: dict[str, str]) -> FileDescriptorProto:
     file = FileDescriptorProto(name=path, package=package, syntax="proto3")
     message = file.message_type.add(name=name)
     for number, (field, kind) in enumerate(fields.items(), 1):
@@ -135,14 +135,14 @@ KNOWN = {
     for file in (
         _copied(timestamp_pb2),
         _copied(wrappers_pb2),
-        _known("google/type/date.proto", "google.type", "Date", dict.fromkeys(("year", "month", "day"), "int32")),
-        _known(
+        _file("google/type/date.proto", "google.type", "Date", dict.fromkeys(("year", "month", "day"), "int32")),
+        _file(
             "google/type/timeofday.proto",
             "google.type",
             "TimeOfDay",
             dict.fromkeys(("hours", "minutes", "seconds", "nanos"), "int32"),
         ),
-        _known(
+        _file(
             "confluent/type/decimal.proto",
             "confluent.type",
             "Decimal",

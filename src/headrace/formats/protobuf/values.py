@@ -33,8 +33,8 @@ _EPOCH_DAY = EPOCH.date()
 def message_reader(columns: Mapping[str, pa.DataType], descriptor: Any) -> Callable[[Any], dict[str, Any]]:
     """A function from a message to column values: fields with the same name, in any case."""
     fields = {field.name: field for field in descriptor.fields}
-    found = zip(columns.items(), places(list(fields), list(columns)), strict=True)
-    readers = [(name, _field_reader(kind, fields[at]) if at else None) for (name, kind), at in found]
+    matches = zip(columns.items(), places(list(fields), list(columns)), strict=True)
+    readers = [(name, _field_reader(kind, fields[at]) if at else None) for (name, kind), at in matches]
 
     def convert(message: Any) -> dict[str, Any]:
         row: dict[str, Any] = {}
@@ -169,10 +169,10 @@ def message_filler(columns: Mapping[str, pa.DataType]) -> Callable[[Any, Mapping
     fillers = [(name, _field_filler(name, kind)) for name, kind in columns.items()]
 
     def fill(message: Any, row: Mapping[str, Any]) -> None:
-        for name, put in fillers:
+        for name, fill_field in fillers:
             value = row.get(name)
             if value is not None:
-                put(message, value)
+                fill_field(message, value)
 
     return fill
 
@@ -186,18 +186,18 @@ def _field_filler(name: str, kind: pa.DataType) -> Fill:
     if inner is None:
         return lambda message, value: setattr(message, name, value)
 
-    def put(message: Any, value: Any) -> None:
+    def fill_field(message: Any, value: Any) -> None:
         part = getattr(message, name)
         part.SetInParent()
         inner(part, value)
 
-    return put
+    return fill_field
 
 
 def _list_filler(name: str, kind: pa.DataType) -> Fill:
     inner = _message_filler(kind)
 
-    def put(message: Any, value: list[Any]) -> None:
+    def fill_field(message: Any, value: list[Any]) -> None:
         if None in value:
             raise WrongType(
                 f'PROTOBUF does not support nulls in the array "{name}"', fix="remove the nulls with FILTER"
@@ -209,18 +209,18 @@ def _list_filler(name: str, kind: pa.DataType) -> Fill:
         for item in value:
             inner(parts.add(), item)
 
-    return put
+    return fill_field
 
 
 def _map_filler(name: str, kind: pa.DataType) -> Fill:
     fill = message_filler({"key": kind.key_type, "value": kind.item_type})
 
-    def put(message: Any, value: Any) -> None:
+    def fill_field(message: Any, value: Any) -> None:
         entries = getattr(message, name)
         for k, v in value.items():
             fill(entries.add(), {"key": k, "value": v})
 
-    return put
+    return fill_field
 
 
 def _message_filler(kind: pa.DataType) -> Fill | None:
@@ -230,13 +230,13 @@ def _message_filler(kind: pa.DataType) -> Fill | None:
 
 
 def _decimal_filler(kind: pa.DataType) -> Fill:
-    def put(part: Any, value: Decimal) -> None:
+    def fill_field(part: Any, value: Decimal) -> None:
         sign, digits, _ = value.as_tuple()
         number = int("".join(map(str, digits))) * (-1 if sign else 1)
         part.value = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
         part.precision, part.scale = kind.precision, kind.scale
 
-    return put
+    return fill_field
 
 
 def _put_date(part: Any, value: int) -> None:

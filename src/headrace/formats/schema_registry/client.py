@@ -57,42 +57,42 @@ class HttpRegistry:
     # -- the registry -----------------------------------------------------------------------------------------------
 
     def register(self, subject: str, text: str, kind: Kind) -> int:
-        known = self._ids.get((subject, text, kind))
-        if known is not None:
-            return known
+        cached = self._ids.get((subject, text, kind))
+        if cached is not None:
+            return cached
         answer = self._request("POST", f"/subjects/{_quoted(subject)}/versions", {"schema": text, "schemaType": kind})
         schema_id = _field(answer, "id", int)
         self._cache(self._ids, (subject, text, kind), schema_id)
         return schema_id
 
     def schema(self, schema_id: int) -> tuple[str, Kind]:
-        known = self._schemas.get(schema_id)
-        if known is not None:
-            return known
+        cached = self._schemas.get(schema_id)
+        if cached is not None:
+            return cached
         answer = self._request("GET", f"/schemas/ids/{schema_id}")
         if answer.get("references"):
             raise BadRecord(
                 f"the schema with the id {schema_id} has references, which are not supported",
                 fix="register it as a single schema",
             )
-        found = (_field(answer, "schema", str), _kind(answer))
-        self._cache(self._schemas, schema_id, found)
-        return found
+        schema = (_field(answer, "schema", str), _kind(answer))
+        self._cache(self._schemas, schema_id, schema)
+        return schema
 
     def latest(self, subject: str) -> Version:
         return self._version(subject, "latest")
 
     def versions(self, subject: str) -> list[Version]:
-        numbers = _listed(self._request("GET", f"/subjects/{_quoted(subject)}/versions"), int)
+        numbers = _list(self._request("GET", f"/subjects/{_quoted(subject)}/versions"), int)
         return [self._version(subject, number) for number in numbers]
 
     def subjects(self) -> list[str]:
-        return _listed(self._request("GET", "/subjects"), str)
+        return _list(self._request("GET", "/subjects"), str)
 
     def _version(self, subject: str, number: int | str) -> Version:
         answer = self._request("GET", f"/subjects/{_quoted(subject)}/versions/{number}")
-        given, schema_id = (_field(answer, name, int) for name in ("version", "id"))
-        return Version(subject, given, schema_id, _field(answer, "schema", str), _kind(answer))
+        version, schema_id = (_field(answer, name, int) for name in ("version", "id"))
+        return Version(subject, version, schema_id, _field(answer, "schema", str), _kind(answer))
 
     def _cache(self, values: dict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
@@ -120,8 +120,8 @@ class HttpRegistry:
         connection = connect(*self._place, timeout=self._timeout)
         try:
             headers = {"Content-Type": CONTENT_TYPE, "Accept": f"{CONTENT_TYPE}, application/json"}
-            given = None if body is None else json.dumps(body).encode()
-            connection.request(method, self._path + path, given, headers)
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, self._path + path, data, headers)
             response = connection.getresponse()
             return response.status, response.read(_MOST_ANSWER)
         except (OSError, HTTPException) as error:
@@ -134,12 +134,14 @@ class HttpRegistry:
             connection.close()
 
     def _error(self, status: int, answer: dict[str, Any]) -> HeadraceError:
-        said = str(answer.get("message") or f"status {status}")[:1000]
+        message = str(answer.get("message") or f"status {status}")[:1000]
         if status >= 500 or status == 429:
-            return RegistryUnreachable(f"the schema registry cannot serve the request now: {said}", where=self.address)
+            return RegistryUnreachable(
+                f"the schema registry cannot serve the request now: {message}", where=self.address
+            )
         kind = _ERRORS.get(answer.get("error_code", status), RegistryRefused)
         return kind(
-            f"the schema registry refused the request: {said}",
+            f"the schema registry refused the request: {message}",
             where=self.address,
             fix="correct the request, or the schema",
         )
@@ -161,15 +163,15 @@ def _field(answer: Any, name: str, kind: type) -> Any:
 
 def _kind(answer: dict[str, Any]) -> Kind:
     """The type is absent for AVRO, which predates the others."""
-    given = answer.get("schemaType", "AVRO")
-    if given not in KINDS:
+    kind = answer.get("schemaType", "AVRO")
+    if kind not in KINDS:
         raise RegistryRefused(
-            f'the schema registry returned a schema of the unsupported type "{given}"', fix=f"use {', '.join(KINDS)}"
+            f'the schema registry returned a schema of the unsupported type "{kind}"', fix=f"use {', '.join(KINDS)}"
         )
-    return given
+    return kind
 
 
-def _listed(answer: Any, kind: type) -> list[Any]:
+def _list(answer: Any, kind: type) -> list[Any]:
     if not isinstance(answer, list) or not all(isinstance(item, kind) for item in answer):
         raise RegistryRefused(
             "the response of the schema registry is not a list",

@@ -47,22 +47,22 @@ def check_schema(text: str, kind: Kind) -> None:
 
 def problems(text: str, kind: Kind, versions: Sequence[Version], level: str) -> list[str]:
     """Why a new schema is incompatible with versions of its subject, the latest of them last."""
-    wanted = LEVELS[level]
-    if not (wanted.backward or wanted.forward):
+    required = LEVELS[level]
+    if not (required.backward or required.forward):
         return []
-    against = versions if wanted.transitive else versions[-1:]
-    return [f"version {old.number}: {problem}" for old in against for problem in _between(text, kind, old, wanted)]
+    against = versions if required.transitive else versions[-1:]
+    return [f"version {old.number}: {problem}" for old in against for problem in _between(text, kind, old, required)]
 
 
 def _between(text: str, kind: Kind, old: Version, level: Level) -> list[str]:
     if old.kind != kind:
         return [f"it is {old.kind}, not {kind}"]
-    found: list[str] = []
+    reasons: list[str] = []
     if level.backward:
-        found += [f"the new schema cannot read what the old one wrote: {p}" for p in _read(kind, text, old.text)]
+        reasons += [f"the new schema cannot read what the old one wrote: {p}" for p in _read(kind, text, old.text)]
     if level.forward:
-        found += [f"the old schema cannot read what the new one writes: {p}" for p in _read(kind, old.text, text)]
-    return found
+        reasons += [f"the old schema cannot read what the new one writes: {p}" for p in _read(kind, old.text, text)]
+    return reasons
 
 
 def _read(kind: Kind, reader: str, writer: str) -> list[str]:

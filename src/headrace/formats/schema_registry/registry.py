@@ -66,11 +66,11 @@ class Subject:
     def schema(self, schema_id: int, kind: Kind) -> str:
         """The text of a payload's schema."""
         try:
-            text, found = self.registry.schema(schema_id)
+            text, actual = self.registry.schema(schema_id)
         except UnknownSchema as error:
             raise BadRecord(f"the payload's schema is unknown: {error.what}", fix=error.fix) from None
-        if found != kind:
-            raise BadRecord(f"the payload's schema is {found}, not {kind}", fix=f"declare the format as {found}")
+        if actual != kind:
+            raise BadRecord(f"the payload's schema is {actual}, not {kind}", fix=f"declare the format as {actual}")
         return text
 
 

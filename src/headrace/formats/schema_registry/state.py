@@ -40,8 +40,8 @@ class Version:
     deleted: bool = False
 
     def row(self, *, deleted: bool | None = None) -> Row:
-        gone = self.deleted if deleted is None else deleted
-        value = {"id": self.id, "kind": self.kind, "schema": self.text, "deleted": gone}
+        is_deleted = self.deleted if deleted is None else deleted
+        value = {"id": self.id, "kind": self.kind, "schema": self.text, "deleted": is_deleted}
         return ("schema", self.subject, self.number), value
 
 
@@ -67,10 +67,10 @@ class RegistryState:
         self.last_versions[subject] = value["version"]
 
     def _apply_level(self, subject: str, value: dict[str, Any] | None) -> None:
-        _put(self.levels, subject, value["level"] if value else None)
+        _set_or_remove(self.levels, subject, value["level"] if value else None)
 
     def _apply_mode(self, subject: str, value: dict[str, Any] | None) -> None:
-        _put(self.modes, subject, value["mode"] if value else None)
+        _set_or_remove(self.modes, subject, value["mode"] if value else None)
 
     def _apply_schema(self, subject: str, number: int, value: dict[str, Any] | None) -> None:
         if value is None:
@@ -83,11 +83,11 @@ class RegistryState:
 
     def _forget(self, subject: str, number: int) -> None:
         versions = self.subjects.get(subject, {})
-        gone = versions.pop(number, None)
+        version = versions.pop(number, None)
         if not versions:
             self.subjects.pop(subject, None)
-        if gone is not None and not self.uses(gone.id):
-            text, kind = self.schemas.pop(gone.id)
+        if version is not None and not self.uses(version.id):
+            text, kind = self.schemas.pop(version.id)
             del self.ids[identity(text, kind), kind]
 
     def uses(self, schema_id: int) -> list[Version]:
@@ -97,11 +97,11 @@ class RegistryState:
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         """The versions of a subject in order; deleted ones only on request."""
-        found = sorted(self.subjects.get(subject, {}).values(), key=lambda version: version.number)
-        return [version for version in found if deleted or not version.deleted]
+        versions = sorted(self.subjects.get(subject, {}).values(), key=lambda version: version.number)
+        return [version for version in versions if deleted or not version.deleted]
 
 
-def _put(values: dict[str, str], key: str, value: str | None) -> None:
+def _set_or_remove(values: dict[str, str], key: str, value: str | None) -> None:
     if value is None:
         values.pop(key, None)
     else:

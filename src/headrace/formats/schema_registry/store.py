@@ -63,11 +63,11 @@ class MemoryJournal:
 
 def with_change_number(rows: Iterable[Row], state: RegistryState) -> list[Row]:
     """The rows of a change with its number; no rows are no change."""
-    listed = list(rows)
-    if not listed:
+    changes = list(rows)
+    if not changes:
         return []
-    ids = [value["id"] for (name, *_), value in listed if name == "schema" and value]
-    return [*listed, (("head",), {"number": state.number + 1, "id": max([state.last_id, *ids])})]
+    ids = [value["id"] for (name, *_), value in changes if name == "schema" and value]
+    return [*changes, (("head",), {"number": state.number + 1, "id": max([state.last_id, *ids])})]
 
 
 class StoredRegistry:
@@ -88,9 +88,9 @@ class StoredRegistry:
 
     def _registered(self, state: RegistryState, subject: str, text: str, kind: Kind) -> tuple[list[Row], int]:
         versions = state.versions(subject)
-        found = _same(versions, text, kind)
-        if found is not None:
-            return [], found.id
+        registered = _same(versions, text, kind)
+        if registered is not None:
+            return [], registered.id
         _check_writable(state, subject)
         if self._strict:
             _refuse(subject, problems(text, kind, versions, _level(state, subject)))
@@ -119,16 +119,16 @@ class StoredRegistry:
             check_schema(text, kind)
 
     def schema(self, schema_id: int) -> tuple[str, Kind]:
-        found = self._journal.read(lambda state: state.schemas.get(schema_id))
-        if found is None:
+        schema = self._journal.read(lambda state: state.schemas.get(schema_id))
+        if schema is None:
             raise UnknownSchema(f"schema {schema_id} does not exist", fix="register the schema first")
-        return found
+        return schema
 
     def uses(self, schema_id: int, *, deleted: bool = False) -> list[Version]:
         """The versions with the schema of that id."""
         self.schema(schema_id)
-        found = self._journal.read(lambda state: state.uses(schema_id))
-        return [version for version in found if deleted or not version.deleted]
+        versions = self._journal.read(lambda state: state.uses(schema_id))
+        return [version for version in versions if deleted or not version.deleted]
 
     # -- subjects and versions --------------------------------------------------------------------------------------
 
@@ -147,10 +147,10 @@ class StoredRegistry:
     def find(self, subject: str, text: str, kind: Kind, *, deleted: bool = False) -> Version:
         """The version of the subject with this schema."""
         self._check(text, kind)
-        found = _same(self.versions(subject, deleted=deleted), text, kind)
-        if found is None:
+        version = _same(self.versions(subject, deleted=deleted), text, kind)
+        if version is None:
             raise UnknownSchema(f'subject "{subject}" has no such schema', fix="register it first")
-        return found
+        return version
 
     def delete_version(self, subject: str, number: int | str, *, permanent: bool = False) -> int:
         """Soft-delete a version, or delete a soft-deleted one permanently. Its number is never reused."""
@@ -169,12 +169,12 @@ class StoredRegistry:
         def decide(state: RegistryState) -> tuple[list[Row], list[int]]:
             _check_writable(state, subject)
             versions = _versions(state, subject, deleted=True)
-            left = versions if permanent else [version for version in versions if not version.deleted]
-            _check_order(left, permanent, f'subject "{subject}"')
-            rows: list[Row] = [_deleted(version, permanent) for version in left]
+            remaining = versions if permanent else [version for version in versions if not version.deleted]
+            _check_order(remaining, permanent, f'subject "{subject}"')
+            rows: list[Row] = [_deleted(version, permanent) for version in remaining]
             settings = (("level", state.levels), ("mode", state.modes))
             rows += [((name, subject), None) for name, values in settings if subject in values]
-            return rows, [version.number for version in left]
+            return rows, [version.number for version in remaining]
 
         return self._journal.change(decide)
 
@@ -209,10 +209,10 @@ class StoredRegistry:
 
 
 def _versions(state: RegistryState, subject: str, *, deleted: bool = False) -> list[Version]:
-    found = state.versions(subject, deleted=deleted)
-    if not found:
+    versions = state.versions(subject, deleted=deleted)
+    if not versions:
         raise UnknownSubject(f'subject "{subject}" does not exist', fix="register a schema for it first")
-    return found
+    return versions
 
 
 def _version(state: RegistryState, subject: str, number: int | str, *, deleted: bool = False) -> Version:
@@ -220,17 +220,17 @@ def _version(state: RegistryState, subject: str, number: int | str, *, deleted: 
         return _versions(state, subject)[-1]
     if not isinstance(number, int) or not 0 < number < 1 << 31:
         raise BadVersion(f'"{number}" is not a version', fix='use a number of at least 1, or "latest"')
-    found = {version.number: version for version in _versions(state, subject, deleted=deleted)}
-    if number not in found:
-        known = ", ".join(map(str, found))
+    versions = {version.number: version for version in _versions(state, subject, deleted=deleted)}
+    if number not in versions:
+        known = ", ".join(map(str, versions))
         raise UnknownVersion(f'subject "{subject}" has no version {number}', fix=f"versions are: {known}")
-    return found[number]
+    return versions[number]
 
 
 def _same(versions: Iterable[Version], text: str, kind: Kind) -> Version | None:
     """The latest version with this schema."""
-    wanted = identity(text, kind)
-    same = [v for v in versions if v.kind == kind and identity(v.text, kind) == wanted]
+    schema_identity = identity(text, kind)
+    same = [v for v in versions if v.kind == kind and identity(v.text, kind) == schema_identity]
     return same[-1] if same else None
 
 
@@ -273,9 +273,9 @@ def _deleted(version: Version, permanent: bool) -> Row:
     return key, None if permanent else value
 
 
-def _refuse(subject: str, found: list[str]) -> None:
-    if found:
+def _refuse(subject: str, reasons: list[str]) -> None:
+    if reasons:
         raise IncompatibleSchema(
-            f'the schema is not compatible with those of subject "{subject}": {"; ".join(found[:5])}',
+            f'the schema is not compatible with those of subject "{subject}": {"; ".join(reasons[:5])}',
             fix="give new fields a default and keep existing types, or set the subject's compatibility to NONE",
         )
