@@ -52,13 +52,13 @@ def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
     if actual is None:
         raise AssertFailed(f"stream or table {expect.name} does not exist", fix="create it before the ASSERT")
     for what, property, view in _VIEWS:
-        if property is not None and not _given(property, expect.properties):
+        if property is not None and not _has_any(property, expect.properties):
             continue
         expected_view, actual_view = view(expect.expected), view(actual)
         if expected_view != actual_view:
             raise AssertFailed(
                 f"Expected {what} does not match actual for source {expect.name}. "
-                f"It is {_shown(actual_view)}, not {_shown(expected_view)}",
+                f"It is {_text(actual_view)}, not {_text(expected_view)}",
                 fix="change the ASSERT, or the statement that created the source",
             )
 
@@ -72,11 +72,11 @@ def check_topic(topic: str, topics: Collection[str], *, exists: bool) -> None:
         )
 
 
-def _given(names: str, properties: Any) -> bool:
+def _has_any(names: str, properties: Any) -> bool:
     return any(name in properties for name in names.split())
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return "missing" if value is None else str(value)
 
 

@@ -160,12 +160,12 @@ class Completion:
 
 def _columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     """The columns, each with the sources that have it."""
-    found: dict[str, tuple[str, ...]] = {}
+    sources: dict[str, tuple[str, ...]] = {}
     for name, source in catalog.sources.items():
         bounds = ("WINDOWSTART", "WINDOWEND") if source.relation.window is not None else ()
         for column in (*(one.name for one in source.relation.columns), *bounds):
-            found[column] = (*found.get(column, ()), name)
-    return found
+            sources[column] = (*sources.get(column, ()), name)
+    return sources
 
 
 # -- dialects -------------------------------------------------------------------------------------------------------
@@ -195,13 +195,13 @@ class Dialect(ABC):
 
     def parse_one(self, text: str) -> ParsedStatement:
         """Parse a text that contains exactly one statement."""
-        found = list(self.parse(text, {}))
-        for statement in found:
+        statements = list(self.parse(text, {}))
+        for statement in statements:
             if statement.error is not None:
                 raise statement.error
-        if len(found) != 1:
-            raise StatementError(f"expected one statement, got {len(found)}", fix="send one statement at a time")
-        return found[0]
+        if len(statements) != 1:
+            raise StatementError(f"expected one statement, got {len(statements)}", fix="send one statement at a time")
+        return statements[0]
 
     def count(self, text: str) -> int:
         """The number of statements, valid or not, found without parsing them."""

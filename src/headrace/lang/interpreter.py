@@ -181,8 +181,8 @@ class Interpreter:
     def _(self, action: actions.ExpectRecord, text: str, start: Any) -> None:
         self._runtime.wait_until_idle()
         topic = action.source.topic
-        found = islice(self._runtime.records(topic, action.source), self._asserted[topic], None)
-        assertions.check_record(action, next(iter(found), None))
+        records = islice(self._runtime.records(topic, action.source), self._asserted[topic], None)
+        assertions.check_record(action, next(iter(records), None))
         self._asserted[topic] += 1
         self.assertions += 1
 

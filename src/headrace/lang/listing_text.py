@@ -28,7 +28,7 @@ def listing_text(listing: Listing, reserved: Container[str] = (), draw: DrawTabl
 def table_cells(listing: Listing, reserved: Container[str] = ()) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Yields the headings and cells of each displayed table, including those of its parts."""
     text = _Text(reserved)
-    yield from (text.cells(table) for table in _seen(listing))
+    yield from (text.cells(table) for table in _tables_with_headings(listing))
     for part in listing.parts:
         yield from table_cells(part, reserved)
 
@@ -78,12 +78,12 @@ class _Text:
             yield from ["", *piece] if number else piece
 
     def _pieces(self, listing: Listing) -> Iterator[list[str]]:
-        seen = _seen(listing)
-        inline = any(table.inline for table in seen)
+        tables = _tables_with_headings(listing)
+        inline = any(table.inline for table in tables)
         facts = [self._fact(fact, 0 if inline else _HEADING_WIDTH) for fact in listing.facts if fact.heading]
-        untitled = [line for table in seen if not table.title for line in self._table(table)]
+        untitled = [line for table in tables if not table.title for line in self._table(table)]
         yield from filter(None, [[*facts, *untitled]])
-        yield from (_titled(table.title, self._table(table)) for table in seen if table.title and table.rows)
+        yield from (_titled(table.title, self._table(table)) for table in tables if table.title and table.rows)
         yield from (_titled(text.heading, str(text.value).splitlines()) for text in listing.texts if text.heading)
         yield from (list(self.lines(part)) for part in listing.parts)
         if listing.notes:
@@ -101,9 +101,9 @@ class _Text:
 
     def cells(self, table: Table) -> tuple[list[str], list[list[str]]]:
         """Returns the headings and the cells below them."""
-        shown = [(place, column) for place, column in enumerate(table.columns) if column.heading]
-        cells = [[self.cell(column, row[place]) for place, column in shown] for row in table.rows]
-        return [column.heading for _, column in shown], cells
+        columns = [(place, column) for place, column in enumerate(table.columns) if column.heading]
+        cells = [[self.cell(column, row[place]) for place, column in columns] for row in table.rows]
+        return [column.heading for _, column in columns], cells
 
     def cell(self, column: Column | Fact, value: Any) -> str:
         if isinstance(value, tuple | list):
@@ -116,7 +116,7 @@ class _Text:
         return quote_identifier(text, self._reserved) if column.is_name and text else text
 
 
-def _seen(listing: Listing) -> list[Table]:
+def _tables_with_headings(listing: Listing) -> list[Table]:
     return [table for table in listing.tables if any(column.heading for column in table.columns)]
 
 

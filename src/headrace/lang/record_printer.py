@@ -29,10 +29,10 @@ NO_DATA = "unknown - no data processed"
 
 def print_records(request: MetadataQuery, records: Iterable[RawRecord], source: SourceInfo | None) -> Listing:
     """Renders the first `limit` of every `interval`th record."""
-    chosen = list(islice(islice(records, 0, None, request.interval or 1), request.limit))
-    rows = tuple(map(record_cells(source), chosen))
+    printed = list(islice(islice(records, 0, None, request.interval or 1), request.limit))
+    rows = tuple(map(record_cells(source), printed))
     return Listing(
-        "print", request.text, record_formats(chosen, source), (Table("records", RECORDS, rows, inline=True),)
+        "print", request.text, record_formats(printed, source), (Table("records", RECORDS, rows, inline=True),)
     )
 
 
@@ -126,9 +126,9 @@ def _declared(source: SourceInfo | None, *, is_key: bool) -> str | None:
     if not columns:
         return None
     form = (source.key_format if is_key else source.value_format).name
-    shown = f"KAFKA_{type_text(columns[0].type)}".replace("INTEGER", "INT") if form == "KAFKA" else form
+    name = f"KAFKA_{type_text(columns[0].type)}".replace("INTEGER", "INT") if form == "KAFKA" else form
     window = source.relation.window if is_key else None
-    return f"{window.kind.value.upper()}({shown})" if window else shown
+    return f"{window.kind.value.upper()}({name})" if window else name
 
 
 # -- guessed formats ------------------------------------------------------------------------------------------------
@@ -136,14 +136,14 @@ def _declared(source: SourceInfo | None, *, is_key: bool) -> str | None:
 
 def guess_format(payloads: Iterable[bytes | None]) -> str:
     """Returns every format that all of the payloads could have."""
-    found: list[str] | None = None
+    formats: list[str] | None = None
     for payload in payloads:
         if payload is not None:
             possible = _possible(payload)
-            found = possible if found is None else [name for name in found if name in possible]
-    if found is None:
+            formats = possible if formats is None else [name for name in formats if name in possible]
+    if formats is None:
         return NO_DATA
-    return " or ".join(found) or "mixed"
+    return " or ".join(formats) or "mixed"
 
 
 def _possible(payload: bytes) -> list[str]:

@@ -66,5 +66,5 @@ def names() -> list[str]:
 
 @cache
 def _declared() -> dict[str, str]:
-    found = {point.name: point.value for point in entry_points(group=_GROUP)}
-    return {**found, **_BUILT_IN}
+    installed = {point.name: point.value for point in entry_points(group=_GROUP)}
+    return {**installed, **_BUILT_IN}

@@ -69,8 +69,8 @@ class TopicCondition:
 
     def _filter_of(self, topic: str) -> _CompiledFilter:
         if topic not in self._filters:
-            found = self._topic(topic)
-            self._filters[topic] = _CompiledFilter(self._planned(found), found, self._clock)
+            described = self._topic(topic)
+            self._filters[topic] = _CompiledFilter(self._planned(described), described, self._clock)
         return self._filters[topic]
 
     def _planned(self, topic: Topic) -> Filter:

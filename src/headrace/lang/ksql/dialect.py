@@ -94,5 +94,5 @@ class KsqlDialect(Dialect):
     def plan_parameterized(
         self, text: str, values: Sequence[Any], catalog: Catalog
     ) -> tuple[TransientSelect, Sequence[ParameterCell]] | None:
-        found = parse_parameterized(text, values)
-        return None if found is None else (plan_transient_query(found[0], catalog, {}, ""), found[1])
+        parsed = parse_parameterized(text, values)
+        return None if parsed is None else (plan_transient_query(parsed[0], catalog, {}, ""), parsed[1])

@@ -19,7 +19,7 @@ from headrace.plan.types import identifier_text as quoted
 
 def expression_sql(node: ast.Expr) -> str:
     """Formats an expression."""
-    return expression_text(_named(node))
+    return expression_text(_with_quoted_names(node))
 
 
 def statement_sql(statement: ast.Statement) -> str:
@@ -30,13 +30,15 @@ def statement_sql(statement: ast.Statement) -> str:
 # -- names ----------------------------------------------------------------------------------------------------------
 
 
-def _named(value: Any) -> Any:
+def _with_quoted_names(value: Any) -> Any:
     """Quotes every name, since `expression_text` does not."""
     if isinstance(value, tuple):
-        return tuple(map(_named, value))
+        return tuple(map(_with_quoted_names, value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    parts = {f.name: _named(getattr(value, f.name)) for f in fields(value) if f.name not in ("span", "spans")}
+    parts = {
+        f.name: _with_quoted_names(getattr(value, f.name)) for f in fields(value) if f.name not in ("span", "spans")
+    }
     for name in _NAMES.get(type(value), ()):
         parts[name] = _quoted_names(parts[name])
     if isinstance(value, ast.StructMaker):
@@ -66,21 +68,21 @@ def query_sql(query: ast.Query) -> str:
 
 
 def _clauses(query: ast.Query) -> Iterator[str]:
-    yield f"SELECT {_distinct(query)}{_listed(map(_item, query.select))} FROM {_from(query.source)}"
+    yield f"SELECT {_distinct(query)}{_commas(map(_item, query.select))} FROM {_from(query.source)}"
     if query.window is not None:
         yield f"WINDOW {_window(query.window)}"
     if query.where is not None:
         yield f"WHERE {expression_sql(query.where)}"
     if query.group_by:
-        yield f"GROUP BY {_listed(map(expression_sql, query.group_by))}"
+        yield f"GROUP BY {_commas(map(expression_sql, query.group_by))}"
     if query.partition_by:
-        yield f"PARTITION BY {_listed(map(expression_sql, query.partition_by))}"
+        yield f"PARTITION BY {_commas(map(expression_sql, query.partition_by))}"
     if query.having is not None:
         yield f"HAVING {expression_sql(query.having)}"
     if query.emit is not None:
         yield f"EMIT {query.emit}"
     if query.order_by:
-        yield f"ORDER BY {_listed(expression_sql(i.value) + (' DESC' if i.descending else '') for i in query.order_by)}"
+        yield f"ORDER BY {_commas(expression_sql(i.value) + (' DESC' if i.descending else '') for i in query.order_by)}"
     if query.limit is not None:
         yield f"LIMIT {query.limit}"
     for other in query.union:
@@ -90,7 +92,7 @@ def _clauses(query: ast.Query) -> Iterator[str]:
 def _distinct(query: ast.Query) -> str:
     if query.distinct is None:
         return ""
-    return f"DISTINCT ON ({_listed(map(expression_sql, query.distinct.on))}) " if query.distinct.on else "DISTINCT "
+    return f"DISTINCT ON ({_commas(map(expression_sql, query.distinct.on))}) " if query.distinct.on else "DISTINCT "
 
 
 def _item(item: ast.SelectItem) -> str:
@@ -142,7 +144,7 @@ def duration_sql(span: timedelta) -> str:
     return f"{ms // unit} {name}"
 
 
-def _listed(parts: Any) -> str:
+def _commas(parts: Any) -> str:
     return ", ".join(parts)
 
 
@@ -150,7 +152,7 @@ def _listed(parts: Any) -> str:
 
 
 def _create_source(statement: ast.CreateSource) -> str:
-    elements = f" ({_listed(map(_element, statement.elements))})" if statement.elements else ""
+    elements = f" ({_commas(map(_element, statement.elements))})" if statement.elements else ""
     return f"{_create(statement)}{elements}{_properties(statement.properties)}"
 
 
@@ -171,7 +173,7 @@ def _element(element: ast.Element) -> str:
 def _properties(properties: tuple[ast.Property, ...]) -> str:
     if not properties:
         return ""
-    return f" WITH ({_listed(f'{p.name} = {_literal(p.value)}' for p in properties)})"
+    return f" WITH ({_commas(f'{p.name} = {_literal(p.value)}' for p in properties)})"
 
 
 def _literal(value: Any) -> str:

@@ -94,9 +94,9 @@ def mapping_of_type(kind: pa.DataType) -> TypeMapping:
 # -- plain values ---------------------------------------------------------------------------------------------------
 
 
-def _checked(wanted: type, kind: pa.DataType) -> Convert:
+def _exact_type(python_type: type, kind: pa.DataType) -> Convert:
     def check(value: Any) -> Any:
-        if type(value) is not wanted:
+        if type(value) is not python_type:
             raise TypeError(f"{value!r} is not a valid {t.type_text(kind)}")
         return value
 
@@ -104,7 +104,7 @@ def _checked(wanted: type, kind: pa.DataType) -> Convert:
 
 
 def _integer(kind: pa.DataType, low: int, high: int) -> Convert:
-    check = _checked(int, kind)
+    check = _exact_type(int, kind)
 
     def bounded(value: Any) -> int:
         if not low <= check(value) <= high:
@@ -117,7 +117,7 @@ def _integer(kind: pa.DataType, low: int, high: int) -> Convert:
 def _float(value: Any) -> float:
     if type(value) is int:
         return float(value)
-    return _checked(float, t.DOUBLE)(value)
+    return _exact_type(float, t.DOUBLE)(value)
 
 
 def _decimal(kind: pa.DataType) -> Convert:
@@ -146,11 +146,11 @@ def _of_day(value: dt.time) -> int:
 
 
 _PLAIN: dict[Any, TypeMapping] = {
-    bool: TypeMapping(t.BOOLEAN, _checked(bool, t.BOOLEAN)),
+    bool: TypeMapping(t.BOOLEAN, _exact_type(bool, t.BOOLEAN)),
     int: TypeMapping(t.BIGINT, _integer(t.BIGINT, t.BIGINT_MIN, t.BIGINT_MAX)),
     float: TypeMapping(t.DOUBLE, _float),
-    str: TypeMapping(t.STRING, _checked(str, t.STRING)),
-    bytes: TypeMapping(t.BYTES, _checked(bytes, t.BYTES)),
+    str: TypeMapping(t.STRING, _exact_type(str, t.STRING)),
+    bytes: TypeMapping(t.BYTES, _exact_type(bytes, t.BYTES)),
     dt.datetime: TypeMapping(t.TIMESTAMP, _milliseconds, lambda ms: _EPOCH + ms * _MILLISECOND),
     dt.date: TypeMapping(t.DATE, lambda day: (day - _DAY_ZERO).days, lambda days: _DAY_ZERO + dt.timedelta(days)),
     dt.time: TypeMapping(t.TIME, _of_day, _time),
@@ -211,9 +211,9 @@ def _optional(arguments: tuple[Any, ...], where: str) -> TypeMapping:
 
 
 def _unknown(annotation: Any, where: str) -> BadPython:
-    shown = getattr(annotation, "__name__", str(annotation))
+    name = getattr(annotation, "__name__", str(annotation))
     return BadPython(
-        f'"{shown}" has no corresponding KSQL type',
+        f'"{name}" has no corresponding KSQL type',
         where=where,
         fix="use int, float, str, bool, bytes, datetime, date, time, list[...], dict[str, ...], a dataclass, or "
         'Annotated[Decimal, "DECIMAL(10, 2)"]',

@@ -96,13 +96,13 @@ class App:
     ) -> NamedRelation:
         place = call_site()
         has_separate_formats = "value_format" in properties or "key_format" in properties
-        given = {
+        all_properties = {
             "kafka_topic": topic or name,
             "value_format" if has_separate_formats else "format": format,
             **properties,
         }
         elements = written_columns(columns, kind) if columns else ()
-        statement = ast.CreateSource(kind, fold_name(name), elements, properties_of(given), span=place)
+        statement = ast.CreateSource(kind, fold_name(name), elements, properties_of(all_properties), span=place)
         return NamedRelation.create(self, statement.name, self.add(statement))
 
     # -- functions --------------------------------------------------------------------------------------------------

@@ -31,40 +31,40 @@ def time_ms(at: int | datetime) -> int:
 
 def row_to_event(source: SourceInfo, row: Mapping[str, Any], time: int) -> Event:
     """Convert a row to write. Omitted columns are null; an unknown name is rejected."""
-    given = _given(row, source)
-    return time, _values(source.relation.key, given), _values(source.payload, given)
+    values = _values_by_column(row, source)
+    return time, _values(source.relation.key, values), _values(source.payload, values)
 
 
 def key_to_deletion(source: SourceInfo, key: Mapping[str, Any], time: int) -> Event:
-    return time, _values(source.relation.key, _given(key, source)), None
+    return time, _values(source.relation.key, _values_by_column(key, source)), None
 
 
 def event_to_change(source: SourceInfo, event: Event) -> Change:
     """Convert a record that was read."""
     _, key, row = event
-    names = _named(source.relation.key, key or ())
+    values = _row_by_name(source.relation.key, key or ())
     if source.relation.window is not None and key:
-        names |= {"windowstart": key[-1][0], "windowend": key[-1][1]}
-    return names, None if row is None else names | _named(source.payload, row)
+        values |= {"windowstart": key[-1][0], "windowend": key[-1][1]}
+    return values, None if row is None else values | _row_by_name(source.payload, row)
 
 
-def _given(row: Mapping[str, Any], source: SourceInfo) -> Row:
+def _values_by_column(row: Mapping[str, Any], source: SourceInfo) -> Row:
     """Return the row by the columns' own names."""
     names = [field.name for field in source.relation.columns]
-    given = {name if name in names else fold_name(name): value for name, value in row.items()}
-    if unknown := [name for name in given if name not in names]:
-        known, name = [python_name(one) for one in names], python_name(unknown[0])
+    values = {name if name in names else fold_name(name): value for name, value in row.items()}
+    if unknown := [name for name in values if name not in names]:
+        columns, name = [python_name(one) for one in names], python_name(unknown[0])
         raise BadRecord(
             f'{source.name} has no column "{name}"',
-            fix=suggestion(name, known, f"columns are {', '.join(known)}"),
+            fix=suggestion(name, columns, f"columns are {', '.join(columns)}"),
         )
-    return given
+    return values
 
 
-def _values(fields: Iterable[Field], given: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(mapping_of_type(field.type).write(given.get(field.name)) for field in fields)
+def _values(fields: Iterable[Field], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(mapping_of_type(field.type).write(values.get(field.name)) for field in fields)
 
 
-def _named(fields: Iterable[Field], values: Iterable[Any]) -> Row:
+def _row_by_name(fields: Iterable[Field], values: Iterable[Any]) -> Row:
     pairs = zip(fields, values, strict=False)  # a windowed key has its window after the columns
     return {python_name(field.name): mapping_of_type(field.type).read(value) for field, value in pairs}

@@ -161,12 +161,12 @@ class OperatorAdapter:
 
     def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...]) -> OperatorResult:
         keyed = KeyContext(_plain(state), now, self._output)
-        self._operator.on_event(Event(time, _named(self._key, key) | _named(self._row, row)), keyed)
+        self._operator.on_event(Event(time, _values_by_name(self._key, key) | _values_by_name(self._row, row)), keyed)
         return keyed.outcome()
 
     def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
         keyed = KeyContext(_plain(state), at, self._output)
-        self._operator.on_timer(Timer(at, name, _named(self._key, key)), keyed)
+        self._operator.on_timer(Timer(at, name, _values_by_name(self._key, key)), keyed)
         return keyed.outcome()
 
 
@@ -179,7 +179,7 @@ def _translations(fields: Sequence[Field]) -> list[tuple[str, TypeMapping]]:
     return [(python_name(field.name), mapping_of_type(field.type)) for field in fields]
 
 
-def _named(columns: Sequence[tuple[str, TypeMapping]], values: Sequence[Any]) -> dict[str, Any]:
+def _values_by_name(columns: Sequence[tuple[str, TypeMapping]], values: Sequence[Any]) -> dict[str, Any]:
     return {name: kind.read(value) for (name, kind), value in zip(columns, values, strict=True)}
 
 

@@ -157,9 +157,9 @@ class Relation:
         self.app.add(ast.InsertInto(name, self.query, span=call_site()))
 
     def _stored(self, kind: str, name: str, topic: str | None, properties: Mapping[str, Any]) -> NamedRelation:
-        given = {} if topic is None else {"kafka_topic": topic}
+        topic_property = {} if topic is None else {"kafka_topic": topic}
         statement = ast.CreateAs(
-            kind, fold_name(name), self.query, properties_of({**given, **properties}), span=call_site()
+            kind, fold_name(name), self.query, properties_of({**topic_property, **properties}), span=call_site()
         )
         return NamedRelation.create(self.app, statement.name, self.app.add(statement))
 
@@ -244,10 +244,10 @@ class GroupedRelation:
 # -- parts of statements --------------------------------------------------------------------------------------------
 
 
-def properties_of(given: Mapping[str, Any]) -> tuple[ast.Property, ...]:
+def properties_of(properties: Mapping[str, Any]) -> tuple[ast.Property, ...]:
     """Convert `format="json"` to KSQL properties: FORMAT = 'json'."""
     return tuple(
-        ast.Property(name.upper(), value, span=call_site()) for name, value in given.items() if value is not None
+        ast.Property(name.upper(), value, span=call_site()) for name, value in properties.items() if value is not None
     )
 
 

@@ -90,9 +90,9 @@ def _window(
     return Window(kind, size, advance, retention, grace, idle=idle, processing=processing, span=call_site())
 
 
-def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
+def _length(size: timedelta | None, units: dict[str, float]) -> timedelta:
     try:
-        length = given or timedelta(**units)
+        length = size or timedelta(**units)
     except TypeError:
         length = timedelta(0)
     if not length:

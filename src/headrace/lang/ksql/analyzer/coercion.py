@@ -38,18 +38,18 @@ def cast_to(expression: e.Expression, kind: pa.DataType) -> e.Expression:
 
 def common_type(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """Returns the type that all of them widen to without a cast, ignoring nulls; None if there is none."""
-    found: pa.DataType = t.NULL
+    common: pa.DataType = t.NULL
     for kind in kinds:
-        if kind == t.NULL or kind == found:
+        if kind == t.NULL or kind == common:
             continue
-        if found == t.NULL:
-            found = kind
+        if common == t.NULL:
+            common = kind
             continue
-        wider = t.wider_number(found, kind) or _nested(found, kind)
+        wider = t.wider_number(common, kind) or _nested(common, kind)
         if wider is None:
             return None
-        found = wider
-    return found
+        common = wider
+    return common
 
 
 def _nested(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
@@ -116,12 +116,12 @@ def decimal_type(value: Decimal) -> pa.DataType:
     return t.decimal(max(len(digits), scale, 1), scale)
 
 
-def unify(written: Sequence[ast.Expr], typed: Sequence[e.Expression]) -> list[e.Expression] | None:
+def unify(nodes: Sequence[ast.Expr], typed: Sequence[e.Expression]) -> list[e.Expression] | None:
     """Converts all to one type. A literal adapts to the others: text is parsed, a number becomes text.
 
     None if they have no common type.
     """
-    loose = [isinstance(w, ast.StringLiteral) for w in written]
+    loose = [isinstance(w, ast.StringLiteral) for w in nodes]
     firm = [x.type for x, is_loose in zip(typed, loose, strict=True) if not is_loose and x.type != t.NULL]
     base = common_type(firm) if firm else t.STRING
     if (
@@ -132,15 +132,15 @@ def unify(written: Sequence[ast.Expr], typed: Sequence[e.Expression]) -> list[e.
         base = t.STRING
     if base is None or (any(loose) and t.is_nested(base)):
         return None
-    read = [_read(w, x, base) if is_loose else x for w, x, is_loose in zip(written, typed, loose, strict=True)]
+    read = [_read(w, x, base) if is_loose else x for w, x, is_loose in zip(nodes, typed, loose, strict=True)]
     kind = t.STRING if base == t.STRING else common_type([x.type for x in read])
     return None if kind is None else [cast_to(x, kind) for x in read]
 
 
-def _read(written: ast.Expr, typed: e.Expression, base: pa.DataType) -> e.Expression:
-    assert isinstance(written, ast.StringLiteral)
+def _read(literal: ast.Expr, typed: e.Expression, base: pa.DataType) -> e.Expression:
+    assert isinstance(literal, ast.StringLiteral)
     if base == t.STRING:
         return typed
     if t.is_number(base):
-        return number_literal(written.value, base, written.span)
-    return e.Literal(base, literal_as(written.value, base, written.span))
+        return number_literal(literal.value, base, literal.span)
+    return e.Literal(base, literal_as(literal.value, base, literal.span))

@@ -61,8 +61,8 @@ def _explain_alias(error: StatementError, query: ast.Query) -> None:
     for clause, expression in _clauses(query):
         for part in parts_of(expression):
             if clause != "SELECT" and isinstance(part, ast.Name) and part.span == error.span and part.name in aliases:
-                meant = expression_text(aliases[part.name])
-                error.fix = f"{clause} cannot use an alias; write {meant} in place of {part.name}"
+                aliased = expression_text(aliases[part.name])
+                error.fix = f"{clause} cannot use an alias; write {aliased} in place of {part.name}"
 
 
 def _clauses(query: ast.Query) -> Iterator[tuple[str, ast.Expr]]:

@@ -167,12 +167,12 @@ def in_list(node: ast.InList, value: e.Expression, items: Sequence[e.Expression]
     return e.In(t.BOOLEAN, first, tuple(rest))
 
 
-def _read_inside(item: e.Expression, target: pa.DataType, written: ast.Expr) -> e.Expression:
+def _read_inside(item: e.Expression, target: pa.DataType, node: ast.Expr) -> e.Expression:
     """Reads text literals inside a constructor as the type the column has at that position."""
 
     def read(inner: e.Expression, kind: pa.DataType) -> e.Expression:
         if isinstance(inner, e.Literal) and inner.type == t.STRING and t.is_number(kind):
-            return e.Literal(kind, None) if inner.value is None else number_literal(inner.value, kind, written.span)
+            return e.Literal(kind, None) if inner.value is None else number_literal(inner.value, kind, node.span)
         return inner
 
     if isinstance(item, e.MakeArray) and t.is_array(target):
@@ -192,10 +192,10 @@ def _read_inside(item: e.Expression, target: pa.DataType, written: ast.Expr) -> 
     return item
 
 
-def _no_operator(node: ast.InList, kind: pa.DataType, item: e.Expression, written: ast.Expr) -> TypeMismatch:
+def _no_operator(node: ast.InList, kind: pa.DataType, item: e.Expression, item_node: ast.Expr) -> TypeMismatch:
     return TypeMismatch(
         f"Invalid Predicate: operator does not exist: {type_text(kind)} = {type_text(item.type)} "
-        f"({expression_text(written)})",
+        f"({expression_text(item_node)})",
         span=node.span,
         fix="you might need to add explicit type casts",
     )

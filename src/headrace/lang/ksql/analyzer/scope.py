@@ -40,11 +40,11 @@ class ScopeColumn:
         return e.Column(self.type, self.inner)
 
     @property
-    def written(self) -> ast.Name:
+    def ast_name(self) -> ast.Name:
         return ast.Name(self.name, self.source)
 
     @property
-    def shown(self) -> str:
+    def qualified_name(self) -> str:
         return f"{self.source}.{self.name}" if self.source else self.name
 
 
@@ -68,16 +68,16 @@ class Scope:
                 span=name.span,
                 fix=suggestion(name.source, self.sources, f"the query reads {', '.join(self.sources)}"),
             )
-        found = self.find(name)
-        if len(found) > 1:
+        matches = self.find(name)
+        if len(matches) > 1:
             raise AmbiguousColumn(
-                f"Column '{name.name}' is ambiguous. Could be {' or '.join(c.shown for c in found)}.",
+                f"Column '{name.name}' is ambiguous. Could be {' or '.join(c.qualified_name for c in matches)}.",
                 span=name.span,
-                fix=f"write {found[0].shown}, for example",
+                fix=f"write {matches[0].qualified_name}, for example",
             )
-        if not found:
+        if not matches:
             raise self._missing(name, clause)
-        return found[0]
+        return matches[0]
 
     def clashes(self, name: str) -> bool:
         return sum(c.name == name for c in self.columns) > 1
@@ -86,7 +86,7 @@ class Scope:
         return [c for c in self.columns if not c.hidden and source in (None, c.source)]
 
     def _missing(self, name: ast.Name, clause: str) -> ColumnNotFound:
-        shown = f"{name.source}.{name.name}" if name.source else name.name
+        column = f"{name.source}.{name.name}" if name.source else name.name
         names = sorted({c.name for c in self.columns if name.source in (None, c.source)})
         columns = f"columns are: {', '.join(names)}" if names else "write a value; columns cannot be used here"
         if name.source is None and not _PLAIN_NAME.fullmatch(name.name):  # quoted, as strings are in other languages
@@ -94,8 +94,8 @@ class Scope:
         fix = suggestion(name.name, names, columns)
         reason = ""
         if clause in ("PARTITION BY", "GROUP BY"):
-            reason = f" '{shown}' must be a column in the source schema since {clause} is applied on the input."
-        return ColumnNotFound(f"{clause} column '{shown}' cannot be resolved.{reason}", span=name.span, fix=fix)
+            reason = f" '{column}' must be a column in the source schema since {clause} is applied on the input."
+        return ColumnNotFound(f"{clause} column '{column}' cannot be resolved.{reason}", span=name.span, fix=fix)
 
 
 _PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_@]*")

@@ -169,8 +169,8 @@ class Typer:
 
     @_typed.register
     def _(self, node: ast.InList) -> e.Expression:
-        found = operator_types.in_list(node, self.typed(node.value), [self.typed(item) for item in node.items])
-        return e.Not(t.BOOLEAN, found) if node.negated else found
+        condition = operator_types.in_list(node, self.typed(node.value), [self.typed(item) for item in node.items])
+        return e.Not(t.BOOLEAN, condition) if node.negated else condition
 
     @_typed.register
     def _(self, node: ast.Like) -> e.Expression:
@@ -180,13 +180,13 @@ class Typer:
                 raise TypeMismatch(f"LIKE requires STRING, not {type_text(side.type)}", span=node.span)
         if node.escape is not None and len(node.escape) != 1:
             raise BadLiteral(f"Expected single character escape but got: {node.escape}", span=node.span)
-        found = e.Like(t.BOOLEAN, cast_to(value, t.STRING), cast_to(pattern, t.STRING), node.escape)
-        return e.Not(t.BOOLEAN, found) if node.negated else found
+        condition = e.Like(t.BOOLEAN, cast_to(value, t.STRING), cast_to(pattern, t.STRING), node.escape)
+        return e.Not(t.BOOLEAN, condition) if node.negated else condition
 
     @_typed.register
     def _(self, node: ast.IsNull) -> e.Expression:
-        found = e.IsNull(t.BOOLEAN, self.typed(node.value))
-        return e.Not(t.BOOLEAN, found) if node.negated else found
+        condition = e.IsNull(t.BOOLEAN, self.typed(node.value))
+        return e.Not(t.BOOLEAN, condition) if node.negated else condition
 
     @_typed.register
     def _(self, node: ast.Case) -> e.Expression:
@@ -275,9 +275,9 @@ class Typer:
         values = self._shared([v for _, v in node.pairs], node, "map", "values")
         return e.MakeMap(t.map_of(keys[0].type, values[0].type), tuple(zip(keys, values, strict=True)))
 
-    def _shared(self, written: Sequence[ast.Expr], node: ast.Expr, what: str, parts: str) -> list[e.Expression]:
+    def _shared(self, nodes: Sequence[ast.Expr], node: ast.Expr, what: str, parts: str) -> list[e.Expression]:
         """Converts all to one type, or raises."""
-        items = [self.typed(item) for item in written]
+        items = [self.typed(item) for item in nodes]
         if all(item.type == t.NULL for item in items):
             article = "an" if what == "array" else "a"
             raise TypeMismatch(
@@ -285,7 +285,7 @@ class Typer:
                 span=node.span,
                 fix="CAST one of them to a type",
             )
-        as_one = unify(written, items)
+        as_one = unify(nodes, items)
         if as_one is None:
             kinds = ", ".join(type_text(item.type) for item in items)
             raise TypeMismatch(f"{parts} of {what} have different types: {kinds}", span=node.span, fix="CAST them")
@@ -296,8 +296,8 @@ class Typer:
         names = [name for name, _ in node.fields]
         if len(set(names)) < len(names):
             raise BadName(f"Duplicate field names found in STRUCT: {', '.join(names)}", span=node.span)
-        made = tuple((name, self.typed(value)) for name, value in node.fields)
-        return e.MakeStruct(t.struct((name, value.type) for name, value in made), made)
+        fields = tuple((name, self.typed(value)) for name, value in node.fields)
+        return e.MakeStruct(t.struct((name, value.type) for name, value in fields), fields)
 
     # -- functions --------------------------------------------------------------------------------------------------
 
@@ -324,13 +324,13 @@ class Typer:
         """Types a scalar or table function with the overload that fits its arguments."""
         arguments = self._arguments(node, function)
         try:
-            chosen = resolve(function, [_kind(a, n) for a, n in zip(arguments, node.arguments, strict=True)])
+            call = resolve(function, [_kind(a, n) for a, n in zip(arguments, node.arguments, strict=True)])
         except HeadraceError as error:
             raise _placed(error, node) from None
         cast = tuple(
-            a if isinstance(a, e.Lambda) else cast_to(a, k) for a, k in zip(arguments, chosen.arguments, strict=True)
+            a if isinstance(a, e.Lambda) else cast_to(a, k) for a, k in zip(arguments, call.arguments, strict=True)
         )
-        return e.Call(chosen.result, function.name, chosen.overload, cast)
+        return e.Call(call.result, function.name, call.overload, cast)
 
     def _arguments(self, node: ast.Call, function: Function) -> list[e.Expression]:
         plain = [None if isinstance(a, ast.Lambda) else self.typed(a) for a in node.arguments]

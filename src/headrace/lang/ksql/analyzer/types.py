@@ -37,42 +37,42 @@ _OTHERS = {
 _TYPES = f"types are {', '.join(PRIMITIVES)}, DECIMAL(p, s), ARRAY<...>, MAP<...>, STRUCT<...>, or those of CREATE TYPE"
 
 
-def plan_type(written: ast.Type, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
+def plan_type(node: ast.Type, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
     """Returns the plan's type; `user_types` are the types of CREATE TYPE."""
-    if isinstance(written, ast.ArrayType):
-        return t.array(plan_type(written.item, user_types))
-    if isinstance(written, ast.MapType):
-        return t.map_of(plan_type(written.key, user_types), plan_type(written.value, user_types))
-    if isinstance(written, ast.StructType):
-        return _struct(written, user_types)
-    return _named(written, user_types)
+    if isinstance(node, ast.ArrayType):
+        return t.array(plan_type(node.item, user_types))
+    if isinstance(node, ast.MapType):
+        return t.map_of(plan_type(node.key, user_types), plan_type(node.value, user_types))
+    if isinstance(node, ast.StructType):
+        return _struct(node, user_types)
+    return _type_by_name(node, user_types)
 
 
-def _struct(written: ast.StructType, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
-    names = [name for name, _ in written.fields]
+def _struct(node: ast.StructType, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
+    names = [name for name, _ in node.fields]
     for name in names:
         if names.count(name) > 1:
-            raise BadType(f'field "{name}" appears twice in a STRUCT', span=written.span, fix="rename one of them")
-    return t.struct((name, plan_type(inner, user_types)) for name, inner in written.fields)
+            raise BadType(f'field "{name}" appears twice in a STRUCT', span=node.span, fix="rename one of them")
+    return t.struct((name, plan_type(inner, user_types)) for name, inner in node.fields)
 
 
-def _named(written: ast.TypeName, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
-    if written.name == "DECIMAL" and not written.quoted:
-        return _decimal(written)
-    if not written.quoted and written.name in PRIMITIVES:
-        return PRIMITIVES[written.name]
-    if written.name in user_types:
-        return user_types[written.name]
-    fix = suggestion(written.name, {*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT", *user_types}, _TYPES)
-    raise BadType(f'there is no type "{written.name}"', span=written.span, fix=_OTHERS.get(written.name, fix))
+def _type_by_name(node: ast.TypeName, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
+    if node.name == "DECIMAL" and not node.quoted:
+        return _decimal(node)
+    if not node.quoted and node.name in PRIMITIVES:
+        return PRIMITIVES[node.name]
+    if node.name in user_types:
+        return user_types[node.name]
+    fix = suggestion(node.name, {*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT", *user_types}, _TYPES)
+    raise BadType(f'there is no type "{node.name}"', span=node.span, fix=_OTHERS.get(node.name, fix))
 
 
-def _decimal(written: ast.TypeName) -> pa.DataType:
-    precision, scale = (*written.parameters, 0)[:2] if written.parameters else (0, 0)
+def _decimal(node: ast.TypeName) -> pa.DataType:
+    precision, scale = (*node.parameters, 0)[:2] if node.parameters else (0, 0)
     if not (0 < precision <= t.MAX_PRECISION and 0 <= scale <= precision):
         raise BadType(
-            f"DECIMAL{written.parameters or '()'} is not a valid type",
-            span=written.span,
+            f"DECIMAL{node.parameters or '()'} is not a valid type",
+            span=node.span,
             fix=f"write DECIMAL(precision, scale) with precision 1 to {t.MAX_PRECISION} and scale 0 to precision",
         )
     return t.decimal(precision, scale)

@@ -138,8 +138,8 @@ def describe_function(name: str, function: Function | AggregateFunction) -> List
 
 
 def _call(name: str, signature: Signature) -> str:
-    given = (f"{p.name} {p.pattern}{'...' if p.variadic else ''}" for p in signature.parameters)
-    return f"{name.upper()}({', '.join(given)})"
+    parameters = (f"{p.name} {p.pattern}{'...' if p.variadic else ''}" for p in signature.parameters)
+    return f"{name.upper()}({', '.join(parameters)})"
 
 
 def _arguments(signature: Signature) -> list[dict[str, Any]]:

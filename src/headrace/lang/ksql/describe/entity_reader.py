@@ -28,16 +28,16 @@ def read_entity(entity: Mapping[str, Any]) -> Listing:
 
 
 def _single_table(
-    name: str, head: tuple[Column, ...], **shown: Callable[[Document], Any]
+    name: str, head: tuple[Column, ...], **displayed: Callable[[Document], Any]
 ) -> Callable[[Document], Listing]:
     """Reads a listing of one table; `shown` are its display-only cells, by heading (`_` for a space)."""
-    return lambda body: Listing("", tables=(_table(name, head, body, shown),))
+    return lambda body: Listing("", tables=(_table(name, head, body, displayed),))
 
 
 def _table(
-    name: str, head: tuple[Column, ...], body: Document, shown: Mapping[str, Callable[[Document], Any]]
+    name: str, head: tuple[Column, ...], body: Document, displayed: Mapping[str, Callable[[Document], Any]]
 ) -> Table:
-    computed = {heading.replace("_", " "): cell for heading, cell in shown.items()}
+    computed = {heading.replace("_", " "): cell for heading, cell in displayed.items()}
     rows = [tuple(_cell(column, row, computed) for column in head) for row in body.get(name) or []]
     return Table(name, head, tuple(rows))
 
@@ -80,8 +80,10 @@ def _queries_of(body: Document) -> list[Table]:
 
 def _fields(body: Document, kind: Kind) -> Table:
     marks = {"KEY": key_mark(kind, body.get("windowType")), "HEADER": "(header)"}
-    shown = {"Type": lambda field: TypeCell(type_from_json(field["schema"]), marks.get(field.get("type") or "", ""))}
-    return _table("fields", FIELDS, body, shown)
+    displayed = {
+        "Type": lambda field: TypeCell(type_from_json(field["schema"]), marks.get(field.get("type") or "", ""))
+    }
+    return _table("fields", FIELDS, body, displayed)
 
 
 def _many(name: str, read: Callable[[Document], Listing]) -> Callable[[Document], Listing]:
@@ -112,8 +114,8 @@ def _explained(body: Document) -> Listing:
 
 def _function(body: Document) -> Listing:
     def call(overload: Document) -> str:
-        given = (f"{p['name']} {p['type']}{'...' if p.get('isVariadic') else ''}" for p in overload["arguments"])
-        return f"{body['name']}({', '.join(given)})"
+        parameters = (f"{p['name']} {p['type']}{'...' if p.get('isVariadic') else ''}" for p in overload["arguments"])
+        return f"{body['name']}({', '.join(parameters)})"
 
     return Listing(
         "", facts=_facts(body, _FUNCTION), tables=(_table("functions", VARIATIONS, body, {"Variation": call}),)

@@ -39,14 +39,14 @@ def describe_metadata(request: MetadataQuery, context: DescribeContext) -> Listi
 
 
 def _sources(kind: Kind) -> Callable[[MetadataQuery, DescribeContext], Listing]:
-    def listed(request: MetadataQuery, context: DescribeContext) -> Listing:
-        found = sorted((s for s in context.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
+    def listing(request: MetadataQuery, context: DescribeContext) -> Listing:
+        sources = sorted((s for s in context.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
         if request.extended or request.described:
-            parts = tuple(describe_source(source, context, extended=request.extended) for source in found)
+            parts = tuple(describe_source(source, context, extended=request.extended) for source in sources)
             return Listing("source_descriptions", parts=unique_notes(parts), parts_name="sourceDescriptions")
-        return _listing(f"{kind}s", table_columns.source_columns(kind), map(_source_row, found))
+        return _listing(f"{kind}s", table_columns.source_columns(kind), map(_source_row, sources))
 
-    return listed
+    return listing
 
 
 def _source_row(source: SourceInfo) -> tuple[object, ...]:
@@ -97,10 +97,10 @@ def _functions(request: MetadataQuery, context: DescribeContext) -> Listing:
 
 
 def _function(request: MetadataQuery, context: DescribeContext) -> Listing:
-    found = functions.find(request.name)
-    if found is None:
+    function = functions.find(request.name)
+    if function is None:
         raise functions.unknown_function(request.name)
-    return describe_function(request.name, found)
+    return describe_function(request.name, function)
 
 
 def _types(request: MetadataQuery, context: DescribeContext) -> Listing:

@@ -43,17 +43,17 @@ def window_type(window: Window | None) -> str | None:
 
 def schema_json(kind: pa.DataType) -> dict[str, Any]:
     """Returns the type in ksqlDB's JSON."""
-    found: dict[str, Any] = {"type": t.type_text(kind).partition("<")[0].partition("(")[0]}
-    found |= {"fields": None, "memberSchema": None}
+    document: dict[str, Any] = {"type": t.type_text(kind).partition("<")[0].partition("(")[0]}
+    document |= {"fields": None, "memberSchema": None}
     if t.is_array(kind):
-        found["memberSchema"] = schema_json(kind.value_type)
+        document["memberSchema"] = schema_json(kind.value_type)
     elif t.is_map(kind):
-        found["memberSchema"] = schema_json(kind.item_type)
+        document["memberSchema"] = schema_json(kind.item_type)
     elif t.is_struct(kind):
-        found["fields"] = [{"name": name, "schema": schema_json(part)} for name, part in t.fields(kind).items()]
+        document["fields"] = [{"name": name, "schema": schema_json(part)} for name, part in t.fields(kind).items()]
     elif t.is_decimal(kind):
-        found["parameters"] = {"precision": kind.precision, "scale": kind.scale}
-    return found
+        document["parameters"] = {"precision": kind.precision, "scale": kind.scale}
+    return document
 
 
 def type_from_json(document: Mapping[str, Any]) -> pa.DataType:

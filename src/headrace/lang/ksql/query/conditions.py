@@ -18,11 +18,11 @@ from headrace.plan.sources import SourceInfo
 
 def plan_condition(text: str, info: SourceInfo, types: Mapping[str, pa.DataType]) -> Filter:
     """Returns the rows of the source for which the condition holds; an error has its place in the text."""
-    written = parse_expression(text)
-    names = {part.name for part in parts_of(written) if isinstance(part, ast.Name)}
+    expr = parse_expression(text)
+    names = {part.name for part in parts_of(expr) if isinstance(part, ast.Name)}
     flow = source_plan(info, info.name, names)
     try:
-        condition = Typer(flow.scope, "WHERE", types).condition(qualify(written, flow.scope, "WHERE"))
+        condition = Typer(flow.scope, "WHERE", types).condition(qualify(expr, flow.scope, "WHERE"))
     except StatementError as error:
         raise error.located(text) from None
     return Filter(flow.node, flow.relation, condition)

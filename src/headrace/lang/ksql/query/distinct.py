@@ -77,9 +77,9 @@ def distinct_on(flow: PartialPlan, query: ast.Query, types: Mapping[str, pa.Data
     return _apply_distinct(flow, tuple(named), query)
 
 
-def _compared_column(written: ast.Expr, flow: PartialPlan, typer: Typer) -> e.Expression:
+def _compared_column(expr: ast.Expr, flow: PartialPlan, typer: Typer) -> e.Expression:
     """Refers to a key column as such: rows with equal keys are together without a shuffle."""
-    full = qualify(written, flow.scope, CLAUSE)
+    full = qualify(expr, flow.scope, CLAUSE)
     if not flow.scope.is_join:  # after a join, the key is not always that of both sides
         for key in flow.keys:
             if full in key.candidates:

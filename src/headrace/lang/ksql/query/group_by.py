@@ -141,16 +141,16 @@ class GroupedQuery:
             if isinstance(part, ast.Name) and part.name in e.BOUNDS and self.window is not None:
                 raise _misplaced_bounds(part)
         typer = Typer(self.flow.scope, f"{node.name}()", self.types)
-        given = [] if node.arguments == (ast.Star(),) else [typer.typed(a) for a in node.arguments]
-        chosen = resolve(function, [a.type for a in given])
-        arguments = [cast_to(a, k) for a, k in zip(given, chosen.arguments, strict=True)]
-        constants = tuple(_constant(arguments[at], node) for at in chosen.constants)
+        typed = [] if node.arguments == (ast.Star(),) else [typer.typed(a) for a in node.arguments]
+        overload = resolve(function, [a.type for a in typed])
+        arguments = [cast_to(a, k) for a, k in zip(typed, overload.arguments, strict=True)]
+        constants = tuple(_constant(arguments[at], node) for at in overload.constants)
         setting = LIMITS.get(function.name)
         if setting is not None and setting in self.settings:
             constants = (_whole_number(setting, self.settings[setting]),)
-        rows = tuple(a for at, a in enumerate(arguments) if at not in chosen.constants)
+        rows = tuple(a for at, a in enumerate(arguments) if at not in overload.constants)
         name = f"$aggregate{len(self.calls)}"
-        return AggregateCall(name, function.name, chosen.overload, rows, constants), chosen.result
+        return AggregateCall(name, function.name, overload.overload, rows, constants), overload.result
 
     # -- plan -------------------------------------------------------------------------------------------------------
 

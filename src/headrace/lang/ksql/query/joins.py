@@ -29,25 +29,25 @@ SYNTHETIC = "ROWKEY"
 @dataclass(frozen=True)
 class _Side:
     flow: PartialPlan
-    written: ast.Expr
+    expr: ast.Expr
     """The join expression, with source qualifiers."""
     expression: e.Expression
 
     @property
     def on_key(self) -> bool:
         keys = self.flow.keys
-        return len(keys) == 1 and not keys[0].synthetic and self.written in keys[0].candidates
+        return len(keys) == 1 and not keys[0].synthetic and self.expr in keys[0].candidates
 
     @property
     def on_shared_key(self) -> bool:
         """Whether the key is that of a full join of tables, and the column is the key of one of them."""
         of = dict(zip(self.flow.scope.sources, self.flow.infos, strict=True))
         keys = [ast.Name(f.name, s) for s, info in of.items() for f in info.relation.key]
-        return self.flow.keys[0].synthetic and self.written in keys
+        return self.flow.keys[0].synthetic and self.expr in keys
 
     @property
     def is_column(self) -> bool:
-        return isinstance(self.written, ast.Name)
+        return isinstance(self.expr, ast.Name)
 
 
 SourcePlanner = Callable[[ast.SourceRef | ast.SubqueryRef | ast.OperatorRef], PartialPlan]
@@ -117,37 +117,39 @@ def _sides(join: ast.Join, left: PartialPlan, right: PartialPlan) -> tuple[_Side
     on = join.on
     if not (isinstance(on, ast.Comparison) and on.op == "="):
         both = Scope((*left.scope.columns, *right.scope.columns), (*left.scope.sources, *right.scope.sources))
-        shown = expression_text(qualify(on, both, "JOIN ON"))
+        condition = expression_text(qualify(on, both, "JOIN ON"))
         several = (
             "joins on multiple conditions are not yet supported."
             if isinstance(on, ast.Logical)
             else "joins require an equality."
         )
         raise BadJoin(
-            f"Invalid join condition: {several} Got {shown}.", span=on.span, fix="join ON left.column = right.column"
+            f"Invalid join condition: {several} Got {condition}.",
+            span=on.span,
+            fix="join ON left.column = right.column",
         )
     both = Scope((*left.scope.columns, *right.scope.columns), (*left.scope.sources, *right.scope.sources))
-    written = [qualify(part, both, "JOIN ON") for part in (on.left, on.right)]
-    sides = [_side_of(part, on, written, left, right) for part in written]
+    exprs = [qualify(part, both, "JOIN ON") for part in (on.left, on.right)]
+    sides = [_side_of(part, on, exprs, left, right) for part in exprs]
     if sides[0] == sides[1]:
-        names = [sorted({p.source for p in parts_of(w) if isinstance(p, ast.Name) and p.source}) for w in written]
+        names = [sorted({p.source for p in parts_of(w) if isinstance(p, ast.Name) and p.source}) for w in exprs]
         raise BadJoin(
             "Each side of the join must reference exactly one source and not the same source. Left side references "
             f"`{names[0][0]}` and right references `{names[1][0]}`",
             span=on.span,
         )
     if sides[0] == "right":
-        written.reverse()
-    typed = [Typer(f.scope, "JOIN ON").typed(w) for f, w in zip((left, right), written, strict=True)]
-    return _Side(left, written[0], typed[0]), _Side(right, written[1], typed[1])
+        exprs.reverse()
+    typed = [Typer(f.scope, "JOIN ON").typed(w) for f, w in zip((left, right), exprs, strict=True)]
+    return _Side(left, exprs[0], typed[0]), _Side(right, exprs[1], typed[1])
 
 
-def _side_of(part: ast.Expr, on: ast.Comparison, written: list[ast.Expr], left: PartialPlan, right: PartialPlan) -> str:
+def _side_of(part: ast.Expr, on: ast.Comparison, exprs: list[ast.Expr], left: PartialPlan, right: PartialPlan) -> str:
     sources = {p.source for p in parts_of(part) if isinstance(p, ast.Name)}
     if len(sources) != 1:
-        shown = f"({expression_text(written[0])} = {expression_text(written[1])})"
+        condition = f"({expression_text(exprs[0])} = {expression_text(exprs[1])})"
         raise BadJoin(
-            f"Invalid comparison expression '{expression_text(part)}' in join '{shown}'. Each side of the join "
+            f"Invalid comparison expression '{expression_text(part)}' in join '{condition}'. Each side of the join "
             "comparision must contain references from exactly one source.",
             span=on.span,
         )
@@ -158,8 +160,8 @@ def _check_types(join: ast.Join, left: _Side, right: _Side) -> None:
     if left.expression.type != right.expression.type:
         raise BadJoin(
             "Invalid join condition: types don't match. Got "
-            f"{expression_text(left.written)}{{{type_text(left.expression.type)}}} = "
-            f"{expression_text(right.written)}{{{type_text(right.expression.type)}}}.",
+            f"{expression_text(left.expr)}{{{type_text(left.expression.type)}}} = "
+            f"{expression_text(right.expr)}{{{type_text(right.expression.type)}}}.",
             span=join.on.span,
             fix="CAST one side",
         )
@@ -168,8 +170,8 @@ def _check_types(join: ast.Join, left: _Side, right: _Side) -> None:
 def _check_windows(join: ast.Join, left: PartialPlan, right: PartialPlan) -> None:
     left_window, right_window = left.relation.window, right.relation.window
     if (left_window is None) != (right_window is None):
-        shown = [f"`{f.infos[0].name}` is {_windowed(f.relation.window)}" for f in (left, right)]
-        raise BadWindow("Can not join windowed source to non-windowed source.\n" + "\n".join(shown), span=join.span)
+        sides = [f"`{f.infos[0].name}` is {_windowed(f.relation.window)}" for f in (left, right)]
+        raise BadWindow("Can not join windowed source to non-windowed source.\n" + "\n".join(sides), span=join.span)
     if (
         left_window
         and right_window
@@ -210,9 +212,9 @@ def _key(join: ast.Join, left: _Side, right: _Side) -> tuple[KeyColumn, ...]:
         if left.on_key:
             candidates = left.flow.keys[0].candidates
         elif left.is_column:
-            candidates = (left.written,)
+            candidates = (left.expr,)
         if right.is_column:
-            candidates = (*candidates, right.written)
+            candidates = (*candidates, right.expr)
         if candidates:
             return (KeyColumn("$key", kind, candidates),)
     return (KeyColumn(SYNTHETIC, kind, (ast.Name(SYNTHETIC),), synthetic=True),)
@@ -222,8 +224,8 @@ def _rekeyed(side: _Side) -> PartialPlan:
     """Returns the stream under the key that the join needs."""
     if side.on_key:
         return side.flow
-    check_not_windowed(side.flow, side.written)
-    key = KeyColumn("$key", side.expression.type, (side.written,))
+    check_not_windowed(side.flow, side.expr)
+    key = KeyColumn("$key", side.expression.type, (side.expr,))
     return rekey(side.flow, (key,), (side.expression,), explicit=False)
 
 
@@ -277,13 +279,13 @@ def _stream_table_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan
 def _check_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> None:
     if not right.on_key:
         where = "the primary key of the right input table" if kind == "table-table" else "the table's primary key"
-        shown = [expression_text(s) for s in (left.written, right.written)]
+        exprs = [expression_text(s) for s in (left.expr, right.expr)]
         if isinstance(join.on, ast.Comparison) and {
             p.source for p in parts_of(join.on.left) if isinstance(p, ast.Name)
         } <= set(right.flow.scope.sources):
-            shown.reverse()
+            exprs.reverse()
         raise BadJoin(
-            f"Invalid join condition: {kind} joins require to join on {where}. Got {' = '.join(shown)}.",
+            f"Invalid join condition: {kind} joins require to join on {where}. Got {' = '.join(exprs)}.",
             span=join.on.span,
         )
 
@@ -304,7 +306,7 @@ def _foreign_key_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
     if others:
         raise BadJoin(
             "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
-            f"Got {expression_text(left.written)} = {expression_text(right.written)}.",
+            f"Got {expression_text(left.expr)} = {expression_text(right.expr)}.",
             span=join.on.span,
         )
     if left.flow.relation.window is not None or right.flow.relation.window is not None:

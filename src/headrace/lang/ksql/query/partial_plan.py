@@ -85,8 +85,8 @@ def used_names(query: ast.Query) -> set[str]:
 
 def source_plan(info: SourceInfo, alias: str, used: Iterable[str]) -> PartialPlan:
     """Plans a source: its columns under their own names."""
-    wanted = set(used)
-    extra = tuple(SystemColumn(name, kind) for name, kind in _ENVELOPE.items() if name in wanted)
+    used_names = set(used)
+    extra = tuple(SystemColumn(name, kind) for name, kind in _ENVELOPE.items() if name in used_names)
     system = (*info.system, *extra)
     fields = (*info.relation.value, *(Field(s.name, SYSTEM_TYPES[s.name]) for s in extra))
     relation = replace(info.relation, value=fields)
@@ -114,9 +114,9 @@ def _system_names(window: Window | None) -> list[str]:
 
 def prefix_columns(flow: PartialPlan, used: Iterable[str]) -> PartialPlan:
     """Prepares a side of a join: every column, key and pseudo columns too, as a value named `alias.column`."""
-    wanted = set(used)
+    used_names = set(used)
     (alias,) = flow.scope.sources
-    columns = [c for c in flow.scope.columns if c.name not in _ENVELOPE or c.name in wanted]
+    columns = [c for c in flow.scope.columns if c.name not in _ENVELOPE or c.name in used_names]
     named = tuple(e.NamedExpression(f"{alias}.{c.name}", c.expression) for c in columns)
     relation = replace(flow.relation, value=tuple(Field(n.name, n.type) for n in named))
     scope = Scope(tuple(replace(c, inner=n.name) for c, n in zip(columns, named, strict=True)), flow.scope.sources)

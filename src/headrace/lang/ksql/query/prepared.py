@@ -39,23 +39,23 @@ def parameterize(text: str) -> tuple[str, list[Value]] | None:
     if len(text) > MAX_TEXT_LENGTH or "${" in text:
         return None
     parts, values, last, in_where = list[str](), list[Value](), 0, False
-    for found in _TOKEN.finditer(text):
-        kind, written = found.lastgroup, found[0]
+    for match in _TOKEN.finditer(text):
+        kind, token = match.lastgroup, match[0]
         if kind == "word":
-            word = written.upper()
+            word = token.upper()
             in_where = word == "WHERE" or (in_where and word not in _CLAUSES_AFTER_WHERE)
-        elif in_where and (value := _value(kind, written)) is not None:
-            parts += [text[last : found.start()], f"?{type(value).__name__}"]
+        elif in_where and (value := _value(kind, token)) is not None:
+            parts += [text[last : match.start()], f"?{type(value).__name__}"]
             values.append(value)
-            last = found.end()
+            last = match.end()
     return "".join([*parts, text[last:]]), values
 
 
-def _value(kind: str | None, written: str) -> Value | None:
+def _value(kind: str | None, token: str) -> Value | None:
     if kind == "text":
-        return written[1:-1].replace("''", "'")
-    if kind == "number" and written.isdecimal() and int(written) <= _INT_MAX:
-        return int(written)
+        return token[1:-1].replace("''", "'")
+    if kind == "number" and token.isdecimal() and int(token) <= _INT_MAX:
+        return int(token)
     return None
 
 

@@ -25,7 +25,7 @@ class SelectColumn:
     """A column of the result: its name, and its expression with source qualifiers."""
 
     name: str
-    written: ast.Expr
+    expr: ast.Expr
 
 
 @dataclass
@@ -33,7 +33,7 @@ class ColumnNames:
     """Generates names: KSQL_COL_0, KSQL_COL_1 ..., and a field's own name, made unique."""
 
     scope: Scope
-    given: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         numbers = [int(m[1]) for c in self.scope.columns if (m := _GENERATED.match(c.name))]
@@ -44,10 +44,10 @@ class ColumnNames:
         return f"KSQL_COL_{self._next - 1}"
 
     def field(self, name: str) -> str:
-        taken = self.given | {c.name for c in self.scope.columns}
-        if name not in taken:
+        reserved = self.assigned | {c.name for c in self.scope.columns}
+        if name not in reserved:
             return name
-        return next(n for i in range(1, 1 << 20) if (n := f"{name}_{i}") not in taken)
+        return next(n for i in range(1, 1 << 20) if (n := f"{name}_{i}") not in reserved)
 
 
 def select_items(query: ast.Query, flow: PartialPlan, scope: Scope, *, transient: bool = False) -> list[SelectColumn]:
@@ -57,21 +57,21 @@ def select_items(query: ast.Query, flow: PartialPlan, scope: Scope, *, transient
     columns, and a star includes the bounds of a window.
     """
     names = ColumnNames(scope)
-    found: list[SelectColumn] = []
+    items: list[SelectColumn] = []
     for select in query.select:
         if isinstance(select.value, ast.Star):
-            found += _expand_star(select.value, query, flow, scope, names, bounds=transient)
+            items += _expand_star(select.value, query, flow, scope, names, bounds=transient)
         elif isinstance(select.value, ast.StructStar):
-            found += _struct_fields(select.value, scope)
+            items += _struct_fields(select.value, scope)
         else:
-            found.append(_select_column(select, scope, names, reserved=not transient))
-        names.given |= {item.name for item in found}
-    _check_names(query, found)
-    return found
+            items.append(_select_column(select, scope, names, reserved=not transient))
+        names.assigned |= {item.name for item in items}
+    _check_names(query, items)
+    return items
 
 
 def _select_column(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, reserved: bool) -> SelectColumn:
-    written = qualify(select.value, scope, "SELECT")
+    expr = qualify(select.value, scope, "SELECT")
     if select.alias is not None:
         if select.alias in SYSTEM_TYPES:
             raise BadName(
@@ -79,24 +79,24 @@ def _select_column(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, 
                 span=select.span,
                 fix="choose another name",
             )
-        return SelectColumn(select.alias, written)
-    name = _default_name(written, scope, names)
+        return SelectColumn(select.alias, expr)
+    name = _default_name(expr, scope, names)
     if reserved and name in SYSTEM_TYPES:
         raise BadName(
             f"Reserved column name in select: `{name}`. Please remove or alias the column.",
             span=select.span,
             fix=f"write {name} AS something",
         )
-    return SelectColumn(name, written)
+    return SelectColumn(name, expr)
 
 
-def _default_name(written: ast.Expr, scope: Scope, names: ColumnNames) -> str:
-    if isinstance(written, ast.Name):
-        if scope.is_join and written.source and scope.clashes(written.name):
-            return f"{written.source}_{written.name}"
-        return written.name
-    if isinstance(written, ast.Dereference):
-        return names.field(written.name)
+def _default_name(expr: ast.Expr, scope: Scope, names: ColumnNames) -> str:
+    if isinstance(expr, ast.Name):
+        if scope.is_join and expr.source and scope.clashes(expr.name):
+            return f"{expr.source}_{expr.name}"
+        return expr.name
+    if isinstance(expr, ast.Dereference):
+        return names.field(expr.name)
     return names.column()
 
 
@@ -110,12 +110,12 @@ def _expand_star(
         columns = _order_after_rekey(columns, flow, scope)
     elif bounds or scope.is_join:
         columns = _with_bounds(columns, flow, scope)
-    found = [SelectColumn(_star_name(c, scope), c.written) for c in columns]
+    items = [SelectColumn(_star_name(c, scope), c.ast_name) for c in columns]
     if query.partition_by:
-        written = [item.written for item in found]
-        extra = [k for k in flow.keys if not any(v in written for v in k.candidates)]
-        found = [SelectColumn(_key_name(k, scope, names), k.candidates[0]) for k in extra] + found
-    return found
+        exprs = [item.expr for item in items]
+        extra = [k for k in flow.keys if not any(v in exprs for v in k.candidates)]
+        items = [SelectColumn(_key_name(k, scope, names), k.candidates[0]) for k in extra] + items
+    return items
 
 
 def _order_after_rekey(columns: list[ScopeColumn], flow: PartialPlan, scope: Scope) -> list[ScopeColumn]:
@@ -145,27 +145,27 @@ def _star_name(column: ScopeColumn, scope: Scope) -> str:
 
 
 def _key_name(key: KeyColumn, scope: Scope, names: ColumnNames) -> str:
-    written = key.candidates[0]
-    return written.name if isinstance(written, ast.Name) else _default_name(written, scope, names)
+    expr = key.candidates[0]
+    return expr.name if isinstance(expr, ast.Name) else _default_name(expr, scope, names)
 
 
 def _struct_fields(star: ast.StructStar, scope: Scope) -> list[SelectColumn]:
-    written = qualify(star.value, scope, "SELECT")
-    kind = Typer(scope, "SELECT").typed(written).type
+    expr = qualify(star.value, scope, "SELECT")
+    kind = Typer(scope, "SELECT").typed(expr).type
     if not t.is_struct(kind):
         raise BadType(
             f"{expression_text(star.value)} is of type {type_text(kind)}, which has no fields", span=star.span
         )
-    return [SelectColumn(name, ast.Dereference(written, name, span=star.span)) for name in t.fields(kind)]
+    return [SelectColumn(name, ast.Dereference(expr, name, span=star.span)) for name in t.fields(kind)]
 
 
-def _check_names(query: ast.Query, found: Sequence[SelectColumn]) -> None:
-    names = [item.name for item in found]
-    for item in found:
+def _check_names(query: ast.Query, items: Sequence[SelectColumn]) -> None:
+    names = [item.name for item in items]
+    for item in items:
         if names.count(item.name) > 1:
             raise BadName(
                 f"column `{item.name}` appears twice in the projection",
-                span=item.written.span,
+                span=item.expr.span,
                 fix=f"give one of them another name: ... AS {item.name}_2",
             )
 
@@ -183,16 +183,16 @@ class KeyPurpose:
 
 
 def project(
-    flow: PartialPlan, found: Sequence[SelectColumn], typed: Sequence[e.Expression], purpose: KeyPurpose
+    flow: PartialPlan, items: Sequence[SelectColumn], typed: Sequence[e.Expression], purpose: KeyPurpose
 ) -> PartialPlan:
     """Projects to these columns. Without a target the result is not stored, and the key may be omitted."""
-    keys = _key_items(flow, found, purpose)
-    chosen = [item for item in keys if item is not None]
-    values = [(i, x) for i, x in zip(found, typed, strict=True) if not any(i is k for k in chosen)]
+    keys = _key_items(flow, items, purpose)
+    key_items = [item for item in keys if item is not None]
+    values = [(i, x) for i, x in zip(items, typed, strict=True) if not any(i is k for k in key_items)]
     if purpose.target is not None and not values:
         raise BadQuery(
             "The projection contains no value columns.",
-            span=found[0].written.span if found else None,
+            span=items[0].expr.span if items else None,
             fix="select a column",
         )
     for item, x in values:
@@ -201,7 +201,7 @@ def project(
     key = tuple(Field(item.name if item else f"${k.name}", k.type) for item, k in zip(keys, flow.keys, strict=True))
     relation = replace(flow.relation, key=key, value=tuple(Field(n.name, n.type) for n in named))
     return replace(
-        flow.on(Select(flow.node, relation, named), relation), select_names=tuple(item.name for item in found)
+        flow.on(Select(flow.node, relation, named), relation), select_names=tuple(item.name for item in items)
     )
 
 
@@ -209,30 +209,30 @@ def _check_typed(item: SelectColumn, expression: e.Expression) -> None:
     if expression.type == t.NULL:
         raise TypeMismatch(
             "Can't infer a type of null. Please explicitly cast it to a required type, e.g. CAST(null AS VARCHAR).",
-            span=item.written.span,
+            span=item.expr.span,
             fix=f"CAST(NULL AS VARCHAR) AS {item.name}",
         )
 
 
-def _key_items(flow: PartialPlan, found: Sequence[SelectColumn], purpose: KeyPurpose) -> list[SelectColumn | None]:
-    chosen: list[SelectColumn | None] = []
+def _key_items(flow: PartialPlan, items: Sequence[SelectColumn], purpose: KeyPurpose) -> list[SelectColumn | None]:
+    key_items: list[SelectColumn | None] = []
     missing: list[KeyColumn] = []
     for key in flow.keys:
-        same = next((m for v in key.candidates if (m := [item for item in found if item.written == v])), [])
+        same = next((m for v in key.candidates if (m := [item for item in items if item.expr == v])), [])
         if not same:
             missing.append(key)
-            chosen.append(None)
+            key_items.append(None)
             continue
         if len(same) > 1 and purpose.target is not None:
             raise BadKey(
                 f"The projection contains a key column more than once: {' and '.join(f'`{i.name}`' for i in same)}.",
-                span=same[1].written.span,
-                fix=f"write AS_VALUE({expression_text(same[1].written)}) for a copy",
+                span=same[1].expr.span,
+                fix=f"write AS_VALUE({expression_text(same[1].expr)}) for a copy",
             )
-        chosen.append(same[0])
+        key_items.append(same[0])
     if missing and purpose.target is not None:
         raise _missing_key(flow, missing, purpose)
-    return chosen
+    return key_items
 
 
 def _missing_key(flow: PartialPlan, missing: Sequence[KeyColumn], purpose: KeyPurpose) -> BadKey:
@@ -241,25 +241,25 @@ def _missing_key(flow: PartialPlan, missing: Sequence[KeyColumn], purpose: KeyPu
         return BadKey(
             "Primary key column missing in projection. For foreign-key table-table joins, the projection must include "
             f"all primary key columns from the left input table (`{flow.foreign}`). Missing column: {names}.",
-            span=flow.scope.columns[0].written.span,
+            span=flow.scope.columns[0].ast_name.span,
             fix="add it to SELECT",
         )
     several = purpose.clause == "join expression"
     candidates = [v for k in missing for v in k.candidates]
     bare = purpose.clause in ("grouping expression", "key column")
-    shown = [expression_text(replace(v, source=None) if bare and isinstance(v, ast.Name) else v) for v in candidates]
-    listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {'or' if several else 'and'} {shown[-1]}"
-    example = shown[0] if several else ", ".join(shown)
+    exprs = [expression_text(replace(v, source=None) if bare and isinstance(v, ast.Name) else v) for v in candidates]
+    expr_list = exprs[0] if len(exprs) == 1 else f"{', '.join(exprs[:-1])} {'or' if several else 'and'} {exprs[-1]}"
+    example = exprs[0] if several else ", ".join(exprs)
     note = ""
     if any(k.synthetic for k in missing):
         note = (
             "\nROWKEY was added as a synthetic key column because the join criteria did not match any source column. "
             "This expression must be included in the projection and may be aliased."
         )
-    plural = "s" if len(shown) > 1 else ""
+    plural = "s" if len(exprs) > 1 else ""
     return BadKey(
         "Key missing from projection (ie, SELECT).\n"
-        f"The query used to build `{purpose.target}` must include the {purpose.clause}{plural} {listed} in its "
+        f"The query used to build `{purpose.target}` must include the {purpose.clause}{plural} {expr_list} in its "
         f"projection (eg, SELECT {example}...).{note}",
         fix=f"add {example} to SELECT",
     )

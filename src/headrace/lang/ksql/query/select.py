@@ -120,16 +120,16 @@ class QueryPlanner:
         if query.partition_by:
             flow = self._partition_by(flow, query)
         flow = distinct_on(flow, query, self.types)
-        found = select_items(query, flow, flow.scope, transient=self.transient)
+        items = select_items(query, flow, flow.scope, transient=self.transient)
         if (
             self.keyless
             and not query.partition_by
-            and not any(i.written in k.candidates for k in flow.keys for i in found)
+            and not any(i.expr in k.candidates for k in flow.keys for i in items)
         ):
             flow = rekey(flow, (), (), explicit=True)
         typer = Typer(flow.scope, "SELECT", self.types, _exploded_columns(exploded))
-        typed = [typer.typed(item.written) for item in found]
-        result = project(flow, found, typed, KeyPurpose(self.target, self._clause(query)))
+        typed = [typer.typed(item.expr) for item in items]
+        result = project(flow, items, typed, KeyPurpose(self.target, self._clause(query)))
         return emit_when(distinct_rows(result, query), query.emit_when)
 
     def _clause(self, query: ast.Query) -> str:
@@ -158,9 +158,9 @@ class QueryPlanner:
 
     def _check_ungrouped(self, query: ast.Query, calls: list[ast.Call]) -> None:
         if calls:
-            shown = "COUNT(ROWTIME)" if calls[0].arguments == (ast.Star(),) else expression_text(calls[0])
+            call = "COUNT(ROWTIME)" if calls[0].arguments == (ast.Star(),) else expression_text(calls[0])
             raise BadGrouping(
-                f"{self.statement} statement does not support aggregate function [{shown}] without a GROUP BY clause.",
+                f"{self.statement} statement does not support aggregate function [{call}] without a GROUP BY clause.",
                 span=calls[0].span,
                 fix="add GROUP BY",
             )
@@ -175,8 +175,8 @@ class QueryPlanner:
         for part in parts_of(where):
             if isinstance(part, ast.Name):
                 flow.scope.resolve(part, "WHERE")
-        written = qualify(where, flow.scope, "WHERE")
-        condition = Typer(flow.scope, "WHERE", self.types).condition(written)
+        expr = qualify(where, flow.scope, "WHERE")
+        condition = Typer(flow.scope, "WHERE", self.types).condition(expr)
         return flow.on(Filter(flow.node, flow.relation, condition))
 
     def _explode(self, flow: PartialPlan, query: ast.Query) -> tuple[PartialPlan, dict[ast.Expr, e.Column]]:
@@ -184,11 +184,11 @@ class QueryPlanner:
         calls: dict[ast.Call, e.NamedExpression] = {}
         for item in query.select:
             for call, function in _table_calls(item.value):
-                written = qualify(call, flow.scope, "SELECT")
-                assert isinstance(written, ast.Call)
-                if written not in calls:
-                    typed = Typer(flow.scope, "SELECT", self.types).call(written, function)
-                    calls[written] = e.NamedExpression(f"$rows{len(calls)}", typed)
+                expr = qualify(call, flow.scope, "SELECT")
+                assert isinstance(expr, ast.Call)
+                if expr not in calls:
+                    typed = Typer(flow.scope, "SELECT", self.types).call(expr, function)
+                    calls[expr] = e.NamedExpression(f"$rows{len(calls)}", typed)
         if not calls:
             return flow, {}
         if flow.kind is Kind.TABLE:
@@ -205,9 +205,9 @@ class QueryPlanner:
         return flow.on(node, relation), {w: e.Column(n.type, n.name) for w, n in calls.items()}
 
     def _partition_by(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
-        written = tuple(qualify(p, flow.scope, "PARTITION BY") for p in query.partition_by)
-        for at, one in enumerate(written):
-            if one in written[:at]:
+        exprs = tuple(qualify(p, flow.scope, "PARTITION BY") for p in query.partition_by)
+        for at, one in enumerate(exprs):
+            if one in exprs[:at]:
                 raise BadKey(
                     f"Duplicate PARTITION BY expression: {expression_text(one)}", span=query.partition_by[at].span
                 )
@@ -216,32 +216,30 @@ class QueryPlanner:
                     f"PARTITION BY does not support aggregate functions: {call.name} is an aggregate function.",
                     span=call.span,
                 )
-        if written == (ast.NullLiteral(),):
+        if exprs == (ast.NullLiteral(),):
             return rekey(flow, (), (), explicit=True)
-        if len(written) == len(flow.keys) and all(w in k.candidates for w, k in zip(written, flow.keys, strict=True)):
-            return replace(
-                flow, keys=tuple(replace(k, candidates=(w,)) for k, w in zip(flow.keys, written, strict=True))
-            )
+        if len(exprs) == len(flow.keys) and all(w in k.candidates for w, k in zip(exprs, flow.keys, strict=True)):
+            return replace(flow, keys=tuple(replace(k, candidates=(w,)) for k, w in zip(flow.keys, exprs, strict=True)))
         check_not_windowed(flow, query.partition_by[0])
-        typed = tuple(Typer(flow.scope, "PARTITION BY", self.types).typed(w) for w in written)
-        keys = tuple(KeyColumn(f"$key{i}", x.type, (w,)) for i, (x, w) in enumerate(zip(typed, written, strict=True)))
+        typed = tuple(Typer(flow.scope, "PARTITION BY", self.types).typed(w) for w in exprs)
+        keys = tuple(KeyColumn(f"$key{i}", x.type, (w,)) for i, (x, w) in enumerate(zip(typed, exprs, strict=True)))
         for key in keys:
             check_key_type(key.type, query.partition_by[0], expression_text(key.candidates[0]))
         return rekey(flow, keys, typed, explicit=True)
 
     def _group_by(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
         groups = group_query(flow, query, self.types, self.settings)
-        found = select_items(query, flow, groups.scope, transient=self.transient)
+        items = select_items(query, flow, groups.scope, transient=self.transient)
         typer = groups.typer("SELECT")
         typed, over = [], []
-        for item in found:
-            typed.append(typer.typed(item.written))
-            over.append((item.written, list(groups.ungrouped)))
+        for item in items:
+            typed.append(typer.typed(item.expr))
+            over.append((item.expr, list(groups.ungrouped)))
             groups.ungrouped.clear()
         having = self._having(groups, query)
         groups.check(over, groups.ungrouped)
         result = groups.plan(having, query)
-        return project(result, found, typed, KeyPurpose(self.target, "grouping expression"))
+        return project(result, items, typed, KeyPurpose(self.target, "grouping expression"))
 
     def _having(self, groups: GroupedQuery, query: ast.Query) -> e.Expression | None:
         if query.having is None:
@@ -283,13 +281,13 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def _table_calls(node: Any) -> list[tuple[ast.Call, Function]]:
-    found = []
+    table_calls = []
     for part in parts_of(node):
         if isinstance(part, ast.Call):
             function = find(part.name)
             if isinstance(function, Function) and function.table:
-                found.append((part, function))
-    return found
+                table_calls.append((part, function))
+    return table_calls
 
 
 def _exploded_columns(exploded: Mapping[ast.Expr, e.Column]) -> Any:

@@ -93,12 +93,12 @@ def _source_refs(source: ast.From, join: ast.Join | None) -> Iterator[tuple[ast.
 
 def _as_of(flow: PartialPlan, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Join | None) -> PartialPlan:
     alias = ref.alias or ref.name
-    left = {other.alias or other.name for other, _ in _source_refs(join.left, None)} if join else set[str]()
-    if as_of.time.name != e.ROWTIME or as_of.time.source not in {None, *left}:
+    left_names = {other.alias or other.name for other, _ in _source_refs(join.left, None)} if join else set[str]()
+    if as_of.time.name != e.ROWTIME or as_of.time.source not in {None, *left_names}:
         raise BadJoin(
             "FOR SYSTEM_TIME AS OF requires the time of the stream's row",
             span=as_of.time.span,
-            fix=f"write {min(left, default='stream')}.{e.ROWTIME}",
+            fix=f"write {min(left_names, default='stream')}.{e.ROWTIME}",
         )
 
     def with_history(node: Node) -> Node:

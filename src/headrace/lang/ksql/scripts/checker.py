@@ -114,7 +114,7 @@ class _Check:
         if absent and (self._lost_script or isinstance(reading.statement, ast.ControlQuery | ast.Explain)):
             # Query ids are numbered, so any rejected query may be the one.
             return self._lost_script or bool(self._missing)
-        needed = self._missing.intersection(_named(reading.statement))
+        needed = self._missing.intersection(_needed_names(reading.statement))
         # A rejected CREATE OR REPLACE leaves the old source, against which nothing can be checked.
         return bool(needed) and (absent or not needed.isdisjoint(self.planner.catalog.sources))
 
@@ -148,18 +148,18 @@ _KINDS = ("STREAM", "TABLE", "TYPE")
 _BETWEEN = ("OR", "REPLACE", "SOURCE", "IF", "NOT", "EXISTS", *_KINDS)
 
 
-def _created_sources(written: Sequence[Token]) -> set[str]:
+def _created_sources(tokens: Sequence[Token]) -> set[str]:
     """Returns what a statement creates, judged by its tokens: it may contain an error."""
-    first, *rest = (token.value.upper() if token.kind is Kind.WORD else "" for token in written)
+    first, *rest = (token.value.upper() if token.kind is Kind.WORD else "" for token in tokens)
     if first == "DEFINE" and rest:
-        return {f"${{{written[1].text}}}"}
+        return {f"${{{tokens[1].text}}}"}
     if first != "CREATE" or not set(_KINDS).intersection(rest[:3]):
         return set()
-    name = next((t for t in written[1:] if t.kind is not Kind.WORD or t.value.upper() not in _BETWEEN), written[0])
+    name = next((t for t in tokens[1:] if t.kind is not Kind.WORD or t.value.upper() not in _BETWEEN), tokens[0])
     return {name.value.upper() if name.kind is Kind.WORD else name.value}
 
 
-def _named(statement: ast.Statement | None) -> Iterator[str]:
+def _needed_names(statement: ast.Statement | None) -> Iterator[str]:
     """Yields the sources and types that a statement needs."""
     for part in parts_of(statement):
         if isinstance(part, ast.SourceRef | ast.TypeName | ast.DropSource | ast.AlterSource | ast.DropType):
