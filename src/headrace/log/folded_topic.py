@@ -212,8 +212,8 @@ class FoldedTopic(Generic[S]):
     def _loaded(self, start: int) -> tuple[S, int]:
         assert self._snapshots is not None
         for record in read_records(self._log, self.topic, start):
-            if (found := self._snapshots.load(record)) is not None and found[1] >= start:
-                return found
+            if (snapshot := self._snapshots.load(record)) is not None and snapshot[1] >= start:
+                return snapshot
         raise OffsetLost(
             f'topic "{self.topic}" begins at offset {start} and has no snapshot',
             where=f"{self.topic}/0",

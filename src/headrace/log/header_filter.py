@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from headrace.contracts import Batch, Filter
 
 
-def header_filter(wanted: Mapping[str, str | bytes]) -> Filter:
+def header_filter(headers: Mapping[str, str | bytes]) -> Filter:
     """Rows that have all these headers with these values; of several headers with one name the last counts."""
-    pairs = {name: value.encode() if isinstance(value, str) else value for name, value in wanted.items()}
+    pairs = {name: value.encode() if isinstance(value, str) else value for name, value in headers.items()}
 
     def matches(batch: Batch) -> pa.Array:
         mask = pa.array(np.ones(len(batch), np.bool_))

@@ -38,12 +38,12 @@ def partitioner(name: str) -> Partitioner:
 def _partitioner(name: str) -> Partitioner:
     head, _, argument = name.partition(":")
     try:
-        found = component("partitioner", head)
+        definition = component("partitioner", head)
     except UnknownComponent as error:
         if not argument:
             raise BadTopicOption(f'partitioner "{name}" does not exist', fix=error.fix) from error
         return _user_function(head, argument)
-    return found.build({found.options[0].name: argument} if argument and found.options else {})
+    return definition.build({definition.options[0].name: argument} if argument and definition.options else {})
 
 
 def _user_function(module: str, name: str) -> Partitioner:
@@ -56,13 +56,13 @@ def _user_function(module: str, name: str) -> Partitioner:
         ) from error
 
     def partition(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
-        chosen = np.asarray(function(rows, partitions), dtype=np.int64)
-        if len(chosen) != rows.num_rows or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < partitions):
+        numbers = np.asarray(function(rows, partitions), dtype=np.int64)
+        if len(numbers) != rows.num_rows or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < partitions):
             raise BadTopicOption(
                 f'partitioner "{module}:{name}" returned a partition that does not exist, or too few partitions',
                 fix=f"return one number from 0 to {partitions - 1} for each of the rows",
             )
-        return chosen
+        return numbers
 
     return partition
 
@@ -72,11 +72,11 @@ def by_hash(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions
     if not schema.key:
         return round_robin(rows, schema, partitions)
     keys = key_bytes(rows, schema)
-    chosen = (murmur2(keys) & 0x7FFFFFFF).astype(np.int64) % partitions
+    numbers = (murmur2(keys) & 0x7FFFFFFF).astype(np.int64) % partitions
     if keys.null_count:
         without = keys.is_null().to_numpy(zero_copy_only=False)
-        chosen[without] = _turns(int(without.sum()), partitions)
-    return chosen
+        numbers[without] = _turns(int(without.sum()), partitions)
+    return numbers
 
 
 def round_robin(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:

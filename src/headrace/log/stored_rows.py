@@ -54,13 +54,13 @@ def binary_array(values: Sequence[bytes | None]) -> pa.Array:
 
 def prepare_rows(rows: pa.RecordBatch | Sequence[Record], topic: Topic, now: int) -> pa.RecordBatch:
     """Rows as the topic stores them: its columns in order, then `$timestamp`, then the system columns in use."""
-    given: pa.RecordBatch = rows if isinstance(rows, pa.RecordBatch) else from_records(rows)
+    batch: pa.RecordBatch = rows if isinstance(rows, pa.RecordBatch) else from_records(rows)
     schema = topic.schema
-    if given.schema.equals(schema.arrow):  # the common case: nothing to check
-        columns = [*given.columns, _repeat(now, given.num_rows)]
+    if batch.schema.equals(schema.arrow):  # the common case: nothing to check
+        columns = [*batch.columns, _repeat(now, batch.num_rows)]
         prepared = pa.RecordBatch.from_arrays(columns, [*schema.names, "$timestamp"])
     else:
-        prepared = _fitted(given, topic, now)
+        prepared = _fitted(batch, topic, now)
     _check_sizes(prepared, topic)
     return prepared
 
@@ -106,22 +106,22 @@ def _cast(column: pa.Array, name: str, kind: pa.DataType, topic: Topic) -> pa.Ar
 
 
 def _system_columns(rows: pa.RecordBatch, topic: Topic, now: int) -> dict[str, pa.Array]:
-    given = {
+    columns = {
         name: _cast(rows.column(name), name, SYSTEM_COLUMNS[name], topic)
         for name in CLIENT_COLUMNS
         if name in rows.schema.names and rows.column(name).null_count < rows.num_rows
     }
-    if not given:
+    if not columns:
         return {"$timestamp": _repeat(now, rows.num_rows)}
-    received = pc.fill_null(given["$received_at"], now) if "$received_at" in given else pa.scalar(now)
-    event = _event_times(given, received)
-    time = pc.coalesce(given["$timestamp"], event) if "$timestamp" in given else event
+    received = pc.fill_null(columns["$received_at"], now) if "$received_at" in columns else pa.scalar(now)
+    event = _event_times(columns, received)
+    time = pc.coalesce(columns["$timestamp"], event) if "$timestamp" in columns else event
     if not isinstance(time, pa.Array):
         time = _repeat(now, rows.num_rows)
-    if "$occurred_at" in given or "$sent_at" in given:
-        given["$received_at"] = received if isinstance(received, pa.Array) else _repeat(now, rows.num_rows)
-    given.pop("$timestamp", None)
-    return {"$timestamp": time, **given}
+    if "$occurred_at" in columns or "$sent_at" in columns:
+        columns["$received_at"] = received if isinstance(received, pa.Array) else _repeat(now, rows.num_rows)
+    columns.pop("$timestamp", None)
+    return {"$timestamp": time, **columns}
 
 
 def integer_values(column: pa.Array) -> npt.NDArray[np.int64]:
@@ -129,14 +129,14 @@ def integer_values(column: pa.Array) -> npt.NDArray[np.int64]:
     return np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
 
 
-def _event_times(given: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+def _event_times(columns: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     """`record.event_time` for all rows at once."""
-    if "$occurred_at" not in given:
+    if "$occurred_at" not in columns:
         return received
-    occurred = given["$occurred_at"]
-    if "$sent_at" not in given:
+    occurred = columns["$occurred_at"]
+    if "$sent_at" not in columns:
         return pc.coalesce(occurred, received)
-    corrected = pc.add(occurred, pc.subtract(received, given["$sent_at"]))
+    corrected = pc.add(occurred, pc.subtract(received, columns["$sent_at"]))
     return pc.coalesce(corrected, occurred, received)
 
 
@@ -182,15 +182,15 @@ def split_by_partition(
             _check_conflict(rows, topic, partition)
         yield partition, rows
         return
-    chosen = partitioner(topic.spec.partitioner)(rows, topic.schema, count)
+    numbers = partitioner(topic.spec.partitioner)(rows, topic.schema, count)
     if rows.num_rows == 1:
-        yield int(chosen[0]), rows
+        yield int(numbers[0]), rows
         return
-    order = np.argsort(chosen, kind="stable")
+    order = np.argsort(numbers, kind="stable")
     ordered = rows.take(pa.array(order))
-    found, starts = np.unique(chosen[order], return_index=True)
+    distinct, starts = np.unique(numbers[order], return_index=True)
     ends = [*starts[1:], rows.num_rows]
-    for number, start, end in zip(found, starts, ends, strict=True):
+    for number, start, end in zip(distinct, starts, ends, strict=True):
         yield int(number), ordered.slice(int(start), int(end - start))
 
 
@@ -207,13 +207,13 @@ def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:
     if not topic.schema.key:
         return
     keyed = key_bytes(rows, topic.schema).is_valid()
-    chosen = partitioner("hash")(rows, topic.schema, topic.partitions)
-    wrong = np.flatnonzero((chosen != partition) & keyed.to_numpy(zero_copy_only=False))
+    numbers = partitioner("hash")(rows, topic.schema, topic.partitions)
+    wrong = np.flatnonzero((numbers != partition) & keyed.to_numpy(zero_copy_only=False))
     if len(wrong):
         row = int(wrong[0])
         raise PartitionConflict(
             f'record {row} for topic "{topic.name}" names partition {partition}, '
-            f"but its key belongs to partition {chosen[row]}",
+            f"but its key belongs to partition {numbers[row]}",
             fix="omit the partition, or create the topic with --partitioner round-robin",
         )
 

@@ -108,9 +108,9 @@ def _plain(value: Any) -> Any:
 
 def parse_spec(text: str) -> TopicSpec:
     """Read the text of `spec_text`; options that were added later get their defaults."""
-    given = json.loads(text)
-    known = {f.name for f in dataclasses.fields(TopicSpec)}
-    return TopicSpec(**{name: _typed(name, value) for name, value in given.items() if name in known})
+    options = json.loads(text)
+    names = {f.name for f in dataclasses.fields(TopicSpec)}
+    return TopicSpec(**{name: _typed(name, value) for name, value in options.items() if name in names})
 
 
 def _typed(name: str, value: Any) -> Any:

@@ -352,11 +352,11 @@ class AlertOperator:
         return OperatorResult(after.stored, outcome.rows, {"": since + self._lasting})
 
     def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
-        found = AlertState(*(state or ()))
+        alert = AlertState(*(state or ()))
         if name == _FORGET:
-            left = found._replace(memory=None)
-            return OperatorResult(None if found.is_idle else left.stored)
-        return self._raised(found if found.created is not None else found._replace(created=at), key)
+            without_memory = alert._replace(memory=None)
+            return OperatorResult(None if alert.is_idle else without_memory.stored)
+        return self._raised(alert if alert.created is not None else alert._replace(created=at), key)
 
     def _raised(self, state: AlertState, key: Any) -> OperatorResult:
         assert state.since is not None

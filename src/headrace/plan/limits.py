@@ -53,9 +53,9 @@ def report_regex_timeout(search: Callable[_Parameters, _Result]) -> Callable[_Pa
     """Decorates a function that searches with `REGEX_TIMEOUT_SECONDS`: a timeout raises PatternTooSlow."""
 
     @wraps(search)
-    def bounded(*given: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+    def bounded(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         try:
-            return search(*given, **named)
+            return search(*args, **kwargs)
         except TimeoutError:
             what = f"a regular expression took longer than {REGEX_TIMEOUT_SECONDS:g} s"
             raise PatternTooSlow(what, fix="avoid nested repetitions in it") from None

@@ -63,12 +63,12 @@ class Notifier:
 
 def notifier(name: str, kind: str, options: Mapping[str, Any]) -> Notifier:
     """Creates a notifier; checks the kind and its options."""
-    found = component(KIND, kind)
-    given = found.parse(options)
-    for option in found.options:
-        if option.secret and given[option.name] and not is_reference(given[option.name]):
+    definition = component(KIND, kind)
+    values = definition.parse(options)
+    for option in definition.options:
+        if option.secret and values[option.name] and not is_reference(values[option.name]):
             raise BadOption(
                 f'option "{option.name}" is a secret and cannot be written in a statement',
                 fix="write '${env:NAME}' or '${file:PATH}', and store the secret there",
             )
-    return Notifier(name, kind, given)
+    return Notifier(name, kind, values)

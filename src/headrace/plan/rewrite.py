@@ -101,11 +101,11 @@ def inline_columns(expression: Expression, replaced: Callable[[Column], Expressi
     """
     columns = [part for part in walk(expression) if isinstance(part, Column)]
     inside = {part for outer in walk(expression) if isinstance(outer, Lambda) for part in walk(outer)}
-    found = {column: replaced(column) for column in columns}
-    for column, other in found.items():
+    replacements = {column: replaced(column) for column in columns}
+    for column, other in replacements.items():
         if other is None or other.type != column.type or (column in inside and not isinstance(other, Column)):
             return None
-    return rewrite_expressions(expression, lambda part: found[part] if isinstance(part, Column) else None)
+    return rewrite_expressions(expression, lambda part: replacements[part] if isinstance(part, Column) else None)
 
 
 def own_expressions(node: Node) -> Iterator[Expression]:

@@ -92,8 +92,8 @@ def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
     parts = _parts(pattern, escape)
     if not any(None in part for part in parts):
         return partial(_has_parts, ["".join(filter(None, part)) for part in parts])
-    found = regex.compile(like_pattern(pattern, escape), regex.DOTALL)
-    return report_regex_timeout(lambda text: found.fullmatch(text, timeout=REGEX_TIMEOUT_SECONDS) is not None)
+    compiled = regex.compile(like_pattern(pattern, escape), regex.DOTALL)
+    return report_regex_timeout(lambda text: compiled.fullmatch(text, timeout=REGEX_TIMEOUT_SECONDS) is not None)
 
 
 _kept_matcher = lru_cache(1024)(_matcher)
@@ -123,10 +123,10 @@ def _has_parts(parts: Sequence[str], text: str) -> bool:
     if end < at or not (text.startswith(first) and text.endswith(last)):
         return False
     for part in middle:
-        found = text.find(part, at, end)
-        if found < 0:
+        index = text.find(part, at, end)
+        if index < 0:
             return False
-        at = found + len(part)
+        at = index + len(part)
     return True
 
 

@@ -71,10 +71,10 @@ class _Unpacker(pickle.Unpickler):
 
 
 def _reference(kind: str, overload: Any) -> Reference:
-    found = _references(kind, len(_TABLES[kind]), len(USER_FUNCTIONS)).get(id(overload))
-    if found is None:
+    reference = _references(kind, len(_TABLES[kind]), len(USER_FUNCTIONS)).get(id(overload))
+    if reference is None:
         raise LookupError(f"{overload.signature} belongs to no declared function")
-    return found
+    return reference
 
 
 @lru_cache(4)

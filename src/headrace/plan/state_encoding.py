@@ -74,10 +74,10 @@ def unpacked_size(data: bytes) -> int:
 
 
 def _unknown(data: bytes, where: str | None) -> StateUnreadable:
-    known = ", ".join(f"{tag:02x}" for tag in _FINISH)
-    found = f"encoding {data[0]:02x}" if data else "no bytes"
+    supported = ", ".join(f"{tag:02x}" for tag in _FINISH)
+    actual = f"encoding {data[0]:02x}" if data else "no bytes"
     return StateUnreadable(
-        f"state in {found}, but this version supports {known}",
+        f"state in {actual}, but this version supports {supported}",
         where=where,
         fix="run the version that wrote it, or restart the query from scratch",
     )

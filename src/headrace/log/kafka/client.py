@@ -183,10 +183,10 @@ class Client:
 
     @retry_on_unknown_topic
     @retry_on_election
-    def offsets(self, wanted: Mapping[TopicPartition, Any], *, committed: bool = True) -> dict[TopicPartition, int]:
+    def offsets(self, specs: Mapping[TopicPartition, Any], *, committed: bool = True) -> dict[TopicPartition, int]:
         """The offset that each `OffsetSpec` resolves to, for readers of committed rows, or of all rows."""
         translated = self.admin.list_offsets(
-            {KafkaPartition(*here): spec for here, spec in wanted.items()},
+            {KafkaPartition(*tp): spec for tp, spec in specs.items()},
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=ATTEMPT_TIMEOUT.total_seconds(),
         )
@@ -195,14 +195,14 @@ class Client:
     def _offset(self, future: Future[Any], place: KafkaPartition) -> int:
         """A broker that has just started does not know yet, a dead one never responds: the library reports neither."""
         where = f"{place.topic}/{place.partition}"
-        found = self.answer(future, where).offset
-        if found == OFFSET_INVALID:
+        offset = self.answer(future, where).offset
+        if offset == OFFSET_INVALID:
             with contextlib.suppress(KafkaException):
                 self.admin.list_topics(
                     timeout=ATTEMPT_TIMEOUT.total_seconds()
                 )  # the leader may have changed, and the library would cache the old one
             raise BrokerUnreachable(f"Kafka at {self.servers} does not have its offsets yet", where=where)
-        return found
+        return offset
 
     def translate(self, error: KafkaError | KafkaException, where: str | None = None) -> HeadraceError:
         translated = translate(error, self.servers, where)
@@ -241,8 +241,8 @@ def callbacks() -> Iterator[None]:
 
 def client_options(settings: Settings) -> dict[str, str]:
     """The options of setting `kafka.client_options`, with secrets resolved."""
-    given = parse_options(settings.kafka.client_options)
-    return {name: resolve_secrets(value, settings.storage.data).reveal() for name, value in given.items()}
+    options = parse_options(settings.kafka.client_options)
+    return {name: resolve_secrets(value, settings.storage.data).reveal() for name, value in options.items()}
 
 
 def parse_options(text: str) -> dict[str, str]:

@@ -42,8 +42,8 @@ class CompactedTopic:
         """Create the topic unless it exists; returns the number of its partitions."""
         if self._partitions or self._exists():
             return self._partitions
-        wanted = NewTopic(self.topic, self._wanted, _BROKERS_CHOICE, config=_CONFIG)
-        request = self._client.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT.total_seconds())
+        new_topic = NewTopic(self.topic, self._wanted, _BROKERS_CHOICE, config=_CONFIG)
+        request = self._client.admin.create_topics([new_topic], request_timeout=REQUEST_TIMEOUT.total_seconds())
         with contextlib.suppress(TopicExists):
             self._client.answer(request[self.topic], self.topic)
         until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
@@ -78,8 +78,8 @@ class CompactedTopic:
             self._partition.partition,
             on_delivery=lambda e, _: failed.append(e) if e else None,
         )
-        left = self._producer.flush(REQUEST_TIMEOUT.total_seconds() + 5)
-        if failed or left:
+        unsent = self._producer.flush(REQUEST_TIMEOUT.total_seconds() + 5)
+        if failed or unsent:
             raise self._client.translate(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT), self.topic)
 
     def close(self) -> None:
@@ -90,26 +90,26 @@ class CompactedTopic:
 
     def _exists(self) -> bool:
         try:
-            found = self._client.admin.list_topics(timeout=REQUEST_TIMEOUT.total_seconds()).topics.get(self.topic)
+            metadata = self._client.admin.list_topics(timeout=REQUEST_TIMEOUT.total_seconds()).topics.get(self.topic)
         except KafkaException as error:
             raise self._client.translate(error) from error
-        self._partitions = len(found.partitions) if found is not None else 0
+        self._partitions = len(metadata.partitions) if metadata is not None else 0
         return self._partitions > 0
 
     def _follow(self, upto: int | None) -> None:
-        consumer, here = self._open(), self._partition
-        end = self._client.offsets({here: OffsetSpec.latest()})[here] if upto is None else upto
+        consumer, tp = self._open(), self._partition
+        end = self._client.offsets({tp: OffsetSpec.latest()})[tp] if upto is None else upto
         if self._position >= end:
             return
         until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
-        consumer.assign([KafkaPartition(*here, self._position)])
+        consumer.assign([KafkaPartition(*tp, self._position)])
         while self._position < end:
             for message in consumer.consume(1000, timeout=0.02):
                 self._take(message)
             if time.monotonic() > until:
                 raise BrokerUnreachable(
                     f"Kafka at {self._client.servers} did not respond in time: offset {end} is not readable yet",
-                    where=str(here),
+                    where=str(tp),
                     fix="try again: Kafka aborts a transaction that a crash left open within a minute",
                 )
         consumer.unassign()  # an idle consumer sends no fetches

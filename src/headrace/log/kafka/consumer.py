@@ -67,9 +67,9 @@ class KafkaConsumer:
         self._followed_at = 0.0
         self._assigned = 0  # number of assignments so far
         self._closed = False
-        wanted = {topic: topics.get(topic, fresh=True) for topic in subscription.topics}
+        topics_by_name = {topic: topics.get(topic, fresh=True) for topic in subscription.topics}
         self._consumer = Consumer(self._config(name))
-        self._subscribe(set(wanted))
+        self._subscribe(set(topics_by_name))
 
     def _config(self, name: str) -> dict[str, Any]:
         session = millis(self._client.settings.storage.group_session_timeout)
@@ -99,32 +99,32 @@ class KafkaConsumer:
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
             self._follow_pattern()
-            left = max(deadline - time.monotonic(), 0.0)
-            arrived = self._arrived(min(left, _WAIT), max_records)
+            remaining = max(deadline - time.monotonic(), 0.0)
+            arrived = self._arrived(min(remaining, _WAIT), max_records)
             try:
                 self._raise_failure()
                 batches = self._batches(arrived)
             except BaseException:
                 self._place()  # the polled rows were not returned, so they must be read again
                 raise
-            if batches or left <= 0:
+            if batches or remaining <= 0:
                 return batches
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit this member's positions: after the rows it polled, or at the offsets given (the next ones to read)."""
         self._check_open()
-        wanted = dict(self._positions if offsets is None else offsets)
-        for here in wanted:
-            if here not in self._positions:
+        to_commit = dict(self._positions if offsets is None else offsets)
+        for tp in to_commit:
+            if tp not in self._positions:
                 raise GroupFenced(
-                    f'partition {here} is no longer assigned to this member of group "{self.group}"',
+                    f'partition {tp} is no longer assigned to this member of group "{self.group}"',
                     fix="poll again; rows since the last commit are delivered again to the new owner",
                 )
-        if not wanted:
+        if not to_commit:
             return
         try:
             done = self._consumer.commit(
-                offsets=[KafkaPartition(*here, offset) for here, offset in wanted.items()], asynchronous=False
+                offsets=[KafkaPartition(*tp, offset) for tp, offset in to_commit.items()], asynchronous=False
             )
         except KafkaException as error:
             raise self._client.translate(error, f'group "{self.group}"') from error
@@ -166,23 +166,23 @@ class KafkaConsumer:
         messages = [first, *rest] if first is not None and assigned == self._assigned else rest
         arrived: dict[TopicPartition, PolledMessages] = defaultdict(PolledMessages)
         for message in messages:
-            here = TopicPartition(message.topic() or "", message.partition() or 0)
+            tp = TopicPartition(message.topic() or "", message.partition() or 0)
             if message.error() is not None:
-                self._collect(here, message, arrived)
-            elif here in self._positions:
-                arrived[here].messages.append(to_message(message))
-                arrived[here].next_offset = arrived[here].messages[-1].offset + 1
+                self._collect(tp, message, arrived)
+            elif tp in self._positions:
+                arrived[tp].messages.append(to_message(message))
+                arrived[tp].next_offset = arrived[tp].messages[-1].offset + 1
         return arrived
 
-    def _collect(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, PolledMessages]) -> None:
+    def _collect(self, tp: TopicPartition, message: Any, arrived: dict[TopicPartition, PolledMessages]) -> None:
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
             # Transaction markers occupy offsets: without counting them, the position would never reach the end.
-            if here in self._positions:
-                arrived[here].next_offset = max(self._positions[here], arrived[here].next_offset, message.offset())
+            if tp in self._positions:
+                arrived[tp].next_offset = max(self._positions[tp], arrived[tp].next_offset, message.offset())
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            if here in self._positions:
-                self._positions[here] = self._first(here, self._positions[here], self._reader.bounds_of([here])[here])
+            if tp in self._positions:
+                self._positions[tp] = self._first(tp, self._positions[tp], self._reader.bounds_of([tp])[tp])
                 self._place()
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
             self._followed_at = 0.0  # a topic was deleted: check which ones exist
@@ -190,14 +190,14 @@ class KafkaConsumer:
             raise self._client.translate(error, f'group "{self.group}"')
 
     def _batches(self, arrived: Mapping[TopicPartition, PolledMessages]) -> list[Batch]:
-        batches = [self._batch(here, one) for here, one in arrived.items() if one.messages]
+        batches = [self._batch(tp, one) for tp, one in arrived.items() if one.messages]
         # Only now: if one batch had failed, none would have been returned.
-        self._positions.update({here: one.next_offset for here, one in arrived.items()})
+        self._positions.update({tp: one.next_offset for tp, one in arrived.items()})
         return [batch for batch in batches if len(batch)]
 
-    def _batch(self, here: TopicPartition, arrived: PolledMessages) -> Batch:
-        rows = self._decoder.open(*here, arrived.messages)
-        return Batch(*here, rows, arrived.next_offset).where(self._subscription.where)
+    def _batch(self, tp: TopicPartition, arrived: PolledMessages) -> Batch:
+        rows = self._decoder.open(*tp, arrived.messages)
+        return Batch(*tp, rows, arrived.next_offset).where(self._subscription.where)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
@@ -210,13 +210,13 @@ class KafkaConsumer:
         fitting = {n for n in names if not n.startswith(INTERNAL_PREFIX) and self._pattern.fullmatch(n)}
         self._subscribe((names & set(self._subscription.topics)) | fitting)
 
-    def _subscribe(self, wanted: set[str]) -> None:
-        if wanted == self._subscribed or not wanted:
+    def _subscribe(self, names: set[str]) -> None:
+        if names == self._subscribed or not names:
             return
         self._consumer.subscribe(
-            sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            sorted(names), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
         )
-        self._subscribed = wanted
+        self._subscribed = names
 
     # -- partitions -------------------------------------------------------------------------------------------------
 
@@ -231,8 +231,8 @@ class KafkaConsumer:
             )
         }
         bounds = self._reader.bounds_of(places) if places else {}
-        for here in places:
-            self._positions[here] = self._first(here, committed[here], bounds[here])
+        for tp in places:
+            self._positions[tp] = self._first(tp, committed[tp], bounds[tp])
         self._place()
 
     def _on_revoke(self, _: Consumer, __: list[KafkaPartition]) -> None:
@@ -240,19 +240,19 @@ class KafkaConsumer:
         self._positions, self._failures = {}, {}
 
     def _place(self) -> None:
-        self._consumer.assign([KafkaPartition(*here, offset) for here, offset in self._positions.items()])
+        self._consumer.assign([KafkaPartition(*tp, offset) for tp, offset in self._positions.items()])
 
-    def _first(self, here: TopicPartition, wanted: int, bounds: Bounds) -> int:
+    def _first(self, tp: TopicPartition, committed: int, bounds: Bounds) -> int:
         """The start position, given the group's committed offset (negative: none)."""
-        if wanted < 0:
+        if committed < 0:
             return bounds.start if self._start == "earliest" else bounds.end
-        if bounds.start <= wanted <= bounds.end:
-            return wanted
+        if bounds.start <= committed <= bounds.end:
+            return committed
         if self._lost is OffsetReset.ERROR:
-            self._failures[here] = OffsetLost(
-                f'group "{self.group}" requested offset {wanted}, but the partition now has {bounds.start} to '
-                f"{bounds.end}: rows {wanted} to {bounds.start - 1} were removed",
-                where=str(here),
+            self._failures[tp] = OffsetLost(
+                f'group "{self.group}" requested offset {committed}, but the partition now has {bounds.start} to '
+                f"{bounds.end}: rows {committed} to {bounds.start - 1} were removed",
+                where=str(tp),
                 fix=f"seek to {bounds.start}, reset the group, or consume with lost=earliest or lost=latest",
             )
         return bounds.end if self._lost is OffsetReset.LATEST else bounds.start

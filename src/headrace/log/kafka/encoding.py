@@ -76,11 +76,13 @@ def encode_fields(rows: pa.RecordBatch, topic: Topic) -> Iterator[Fields]:
     keys = key_bytes(rows, topic.schema).to_pylist() if topic.schema.key else [None] * rows.num_rows
     values = _values(rows, topic.schema)
     if "$deleted" in rows.schema.names:
-        gone = rows.column("$deleted").to_pylist()
-        values = [None if dead else value for value, dead in zip(values, gone, strict=True)]
+        deleted = rows.column("$deleted").to_pylist()
+        values = [None if dead else value for value, dead in zip(values, deleted, strict=True)]
     times = rows.column("$timestamp").to_pylist()
-    shown = [max(at, EARLIEST_TIME) for at in times] if min(times, default=EARLIEST_TIME) < EARLIEST_TIME else times
-    return zip(keys, values, shown, _headers(rows, times), strict=True)
+    kafka_times = (
+        [max(at, EARLIEST_TIME) for at in times] if min(times, default=EARLIEST_TIME) < EARLIEST_TIME else times
+    )
+    return zip(keys, values, kafka_times, _headers(rows, times), strict=True)
 
 
 def header_times(times: Iterable[tuple[str, int | None]]) -> KafkaHeaders:
@@ -109,9 +111,9 @@ def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
 
 def _headers_given(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
     nothing = [None] * rows.num_rows
-    given = {name: rows.column(name).to_pylist() if name in rows.schema.names else nothing for name in _BESIDE}
+    columns = {name: rows.column(name).to_pylist() if name in rows.schema.names else nothing for name in _BESIDE}
     travelling = [at if at < EARLIEST_TIME else None for at in times]
-    for own, *rest in zip(given["$headers"], travelling, *list(given.values())[1:], strict=True):
+    for own, *rest in zip(columns["$headers"], travelling, *list(columns.values())[1:], strict=True):
         yield [(h["name"], h["value"]) for h in own or ()] + header_times(zip(_HEADER_OF, rest, strict=True))
 
 
@@ -149,8 +151,8 @@ def _document(message: Message, schema: Schema) -> Document:
         names: Iterable[str] = orjson.loads(message.value).keys()
         if message.key is None or all(name in names for name in schema.key):
             return Document(message.value, names)
-        given = _key_values(message.key, schema)
-        return Document(_with_fields(message.value, {n: v for n, v in given.items() if n not in names}), names)
+        key_values = _key_values(message.key, schema)
+        return Document(_with_fields(message.value, {n: v for n, v in key_values.items() if n not in names}), names)
     except (ValueError, TypeError, KeyError, AttributeError):
         return Document(message.value)  # unchanged: the format reports what is wrong with it
 

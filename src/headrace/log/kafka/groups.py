@@ -29,10 +29,10 @@ class Groups:
 
     @retry_on_election
     def names(self) -> list[str]:
-        found = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_TRY))
-        for error in found.errors:
+        listing = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_TRY))
+        for error in listing.errors:
             raise self._client.translate(error)
-        return sorted(g.group_id for g in found.valid)
+        return sorted(g.group_id for g in listing.valid)
 
     def info(self, name: str) -> GroupInfo:
         members = self._members(name)
@@ -42,14 +42,14 @@ class Groups:
         return GroupInfo(name, _UNKNOWN_GENERATION, members, offsets, self._reader.lag(offsets))
 
     def reset(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        for here, offset in offsets.items():
-            self._reader.check_offset(here, offset)
+        for tp, offset in offsets.items():
+            self._reader.check_offset(tp, offset)
         members = self._members(name)
         if members:
             raise _busy(name, len(members))
-        wanted = [KafkaPartition(*here, offset) for here, offset in offsets.items()]
+        positions = [KafkaPartition(*tp, offset) for tp, offset in offsets.items()]
         request = self._client.admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(name, wanted)], request_timeout=_SECONDS
+            [ConsumerGroupTopicPartitions(name, positions)], request_timeout=_SECONDS
         )
         done = self._client.answer(request[name], f'group "{name}"')
         for place in done.topic_partitions:
@@ -70,10 +70,10 @@ class Groups:
     def _members(self, name: str) -> tuple[Member, ...]:
         request = self._client.admin.describe_consumer_groups([name], request_timeout=_TRY)
         try:
-            found = self._client.answer(request[name], f'group "{name}"')
+            description = self._client.answer(request[name], f'group "{name}"')
         except UnknownGroup:
             return ()
-        if found.state == ConsumerGroupState.DEAD:
+        if description.state == ConsumerGroupState.DEAD:
             return ()
         return tuple(
             Member(
@@ -81,7 +81,7 @@ class Groups:
                 member.client_id,
                 tuple(sorted(TopicPartition(p.topic, p.partition) for p in member.assignment.topic_partitions)),
             )
-            for member in sorted(found.members, key=lambda m: m.member_id)
+            for member in sorted(description.members, key=lambda m: m.member_id)
         )
 
     @retry_on_election
@@ -90,14 +90,14 @@ class Groups:
             [ConsumerGroupTopicPartitions(name)], request_timeout=_TRY
         )
         try:
-            found = self._client.answer(request[name], f'group "{name}"')
+            response = self._client.answer(request[name], f'group "{name}"')
         except UnknownGroup:
             return {}
-        held = {topic.name: topic.partitions for topic in self._topics.all()} if found.topic_partitions else {}
+        partitions = {topic.name: topic.partitions for topic in self._topics.all()} if response.topic_partitions else {}
         return {
             TopicPartition(p.topic, p.partition): p.offset
-            for p in sorted(found.topic_partitions, key=lambda p: (p.topic, p.partition))
-            if p.offset >= 0 and p.partition < held.get(p.topic, 0) and not p.topic.startswith(INTERNAL_PREFIX)
+            for p in sorted(response.topic_partitions, key=lambda p: (p.topic, p.partition))
+            if p.offset >= 0 and p.partition < partitions.get(p.topic, 0) and not p.topic.startswith(INTERNAL_PREFIX)
         }
 
 

@@ -163,10 +163,10 @@ class LocalCluster:
 
         The first node gets the additional listeners.
         """
-        chosen = list(ports) if ports is not None else free_ports(nodes)
+        broker_ports = list(ports) if ports is not None else free_ports(nodes)
         brokers = [
             Broker(i + 1, folder / f"node-{i + 1}", port, controller)
-            for i, (port, controller) in enumerate(zip(chosen, free_ports(nodes, chosen), strict=True))
+            for i, (port, controller) in enumerate(zip(broker_ports, free_ports(nodes, broker_ports), strict=True))
         ]
         brokers[0].listeners = listeners
         cluster = cls(brokers, settings or Settings())
@@ -276,14 +276,14 @@ class LocalCluster:
         return [str(self._java), *options, logging, "-cp", self._classpath, main, *arguments]
 
 
-def free_ports(count: int, taken: Sequence[int] = ()) -> list[int]:
+def free_ports(count: int, used: Sequence[int] = ()) -> list[int]:
     """Free ports of the loopback interface."""
     sockets: list[socket.socket] = []
     ports: list[int] = []
     while len(ports) < count:
         sockets.append(socket.create_server((HOST, 0)))  # stay open until all are found, so that they differ
         port = sockets[-1].getsockname()[1]
-        if port not in taken:
+        if port not in used:
             ports.append(port)
     for one in sockets:
         one.close()

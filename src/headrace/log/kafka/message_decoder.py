@@ -88,10 +88,10 @@ class MessageDecoder:
         reports = DeliveryReports()
         for message in messages:
             send(self._producer, message, reports.take)
-        left = self._producer.flush(DELIVERY_TIMEOUT.total_seconds())
+        unsent = self._producer.flush(DELIVERY_TIMEOUT.total_seconds())
         if reports.error is not None:
             raise self._client.translate(*reports.error)
-        if left:
+        if unsent:
             raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", fix="read again")
 
 

@@ -130,12 +130,12 @@ class KafkaProducer:
         now = self._clock.now()
         received = now if record.received_at is None else record.received_at
         at = event_time(record.occurred_at, record.sent_at, received)
-        told = record.occurred_at is not None or record.sent_at is not None
+        has_sender_time = record.occurred_at is not None or record.sent_at is not None
         times = (
             ("$timestamp", at if at < EARLIEST_TIME else None),
             ("$occurred_at", record.occurred_at),
             ("$sent_at", record.sent_at),
-            ("$received_at", received if told else record.received_at),
+            ("$received_at", received if has_sender_time else record.received_at),
         )
         headers: KafkaHeaders = [*record.headers, *header_times(times)]
         return Message(record.key, record.value, max(at, EARLIEST_TIME), headers)

@@ -61,12 +61,12 @@ class Topics:
 
     def get(self, name: str, *, fresh: bool = False) -> Topic:
         """The topic with that name; unless `fresh`, its metadata may be two seconds old."""
-        known = self._known.get(name)
-        if known and not fresh and time.monotonic() - known[0] < _FRESH:
-            return known[1]
-        found = self._describe(name) if name not in self._entries.read() else self._describe_ours(name)
-        self._known[name] = (time.monotonic(), found)
-        return found
+        cached = self._known.get(name)
+        if cached and not fresh and time.monotonic() - cached[0] < _FRESH:
+            return cached[1]
+        topic = self._describe(name) if name not in self._entries.read() else self._describe_ours(name)
+        self._known[name] = (time.monotonic(), topic)
+        return topic
 
     def all(self) -> list[Topic]:
         """All topics by name, except internal ones of Kafka and headrace."""
@@ -102,8 +102,8 @@ class Topics:
     def make(self, name: str, partitions: int, replication: int, config: Mapping[str, object]) -> None:
         """Create a topic in Kafka and wait until it is usable."""
         texts = {key: str(value) for key, value in config.items()}
-        wanted = NewTopic(name, partitions, replication, config=texts)
-        request = self._client.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT.total_seconds())
+        new_topic = NewTopic(name, partitions, replication, config=texts)
+        request = self._client.admin.create_topics([new_topic], request_timeout=REQUEST_TIMEOUT.total_seconds())
         self._client.answer(request[name], f'topic "{name}"')
         self._wait(lambda: _is_ready(self._metadata().topics.get(name), partitions), name)
 
@@ -153,13 +153,13 @@ class Topics:
             [_resource(name)], request_timeout=ATTEMPT_TIMEOUT.total_seconds()
         ).values()
         try:
-            found = self._client.answer(described)
+            description = self._client.answer(described)
             settings = self._client.answer(config)
         except UnknownTopic:
             self.forget(name)
             raise unknown_topic(name, self._metadata().topics) from None
-        replicas = len(found.partitions[0].replicas)
-        return _topic(name, len(found.partitions), replicas, settings, self._entries.read())
+        replicas = len(description.partitions[0].replicas)
+        return _topic(name, len(description.partitions), replicas, settings, self._entries.read())
 
     @retry_on_election
     def _metadata(self) -> Any:
@@ -243,7 +243,7 @@ def _topic(
     entries: Mapping[str, bytes],
 ) -> Topic:
     entry = orjson.loads(entries[name]) if name in entries else None
-    has = {key: found.value or "" for key, found in config.items()}
+    has = {key: config_entry.value or "" for key, config_entry in config.items()}
     spec = parse_spec(entry["spec"]) if entry else TopicSpec(max_record_bytes=Size(has["max.message.bytes"]))
     keep, size = int(has["retention.ms"]), int(has["retention.bytes"])
     deletes = "delete" in has["cleanup.policy"]

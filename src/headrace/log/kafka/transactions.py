@@ -249,8 +249,8 @@ class TransactionalProducer:
         ends = {TopicPartition(one.topic, one.partition): one.offset + one.count for one in placed}
         until = time.monotonic() + _VISIBLE
         while ends and time.monotonic() < until:
-            seen = self._client.offsets({here: OffsetSpec.latest() for here in ends})
-            ends = {here: end for here, end in ends.items() if seen[here] < end}
+            visible = self._client.offsets({tp: OffsetSpec.latest() for tp in ends})
+            ends = {tp: end for tp, end in ends.items() if visible[tp] < end}
 
     def _retry_until_deadline(self, step: Callable[[float], None]) -> None:
         """Repeat a step of the transaction as long as Kafka reports a retriable error."""

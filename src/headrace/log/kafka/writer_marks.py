@@ -46,10 +46,10 @@ class WriterMarks:
         Readers of committed records see no further than the first open transaction, even of another writer. So this
         reads up to the current end of *all* records, and waits for those other transactions if needed.
         """
-        here = self._place(writer)
-        end = self._client.offsets({here: OffsetSpec.latest()}, committed=False)[here]
-        found = self._register(here.partition).read(upto=end).get(writer)
-        return None if found is None else int(found)
+        tp = self._place(writer)
+        end = self._client.offsets({tp: OffsetSpec.latest()}, committed=False)[tp]
+        number = self._register(tp.partition).read(upto=end).get(writer)
+        return None if number is None else int(number)
 
     def close(self) -> None:
         for register in self._registers.values():

@@ -77,10 +77,10 @@ class DeadLetterWriter:
         self._journal.sync()
 
     def _dead_letter(self, item: MessageId, row: Batch) -> Record:
-        held = self._journal.state.held[item]
+        in_flight = self._journal.state.in_flight[item]
         is_raw = self._log.topic(self._topic).schema.is_raw
         record = next(row.records()).record if is_raw else self._typed_record(row)
-        return Record(record.value, record.key, record.headers + self._headers(item, held))
+        return Record(record.value, record.key, record.headers + self._headers(item, in_flight))
 
     def _typed_record(self, row: Batch) -> Record:
         schema = self._log.topic(self._topic).schema
@@ -88,10 +88,10 @@ class DeadLetterWriter:
         headers = tuple((h["name"], h["value"]) for h in row.rows.column("$headers")[0].as_py() or ())
         return Record(JsonRows().encode(row.rows, schema)[0].as_py(), key, headers)
 
-    def _headers(self, item: MessageId, held: InFlight) -> Headers:
-        code = "rejected" if held.refused else "max-deliveries"
-        how = "was rejected" if held.refused else "failed"
-        reason = f'queue "{self._name}": the message {how} after {held.deliveries} deliveries'
+    def _headers(self, item: MessageId, in_flight: InFlight) -> Headers:
+        code = "rejected" if in_flight.refused else "max-deliveries"
+        how = "was rejected" if in_flight.refused else "failed"
+        reason = f'queue "{self._name}": the message {how} after {in_flight.deliveries} deliveries'
         origin = f"{self._topic}/{item.partition}/{item.offset}"
-        texts = {"code": code, "reason": reason, "origin": origin, "deliveries": str(held.deliveries)}
+        texts = {"code": code, "reason": reason, "origin": origin, "deliveries": str(in_flight.deliveries)}
         return tuple((name, text.encode()) for name, text in texts.items())

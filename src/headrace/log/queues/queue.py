@@ -99,25 +99,25 @@ class Queue:
         """Up to so many messages, each for this worker alone; none if nothing arrived within the wall-clock timeout."""
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
-            taken = self._take(max_messages)
-            left = deadline - time.monotonic()
-            if taken or left <= 0:
-                return taken
-            time.sleep(min(_POLL, left))
+            deliveries = self._take(max_messages)
+            remaining = deadline - time.monotonic()
+            if deliveries or remaining <= 0:
+                return deliveries
+            time.sleep(min(_POLL, remaining))
 
     def _take(self, max_messages: int) -> list[Delivery]:
         self.journal.sync()
         self._dead_letters.write_expired()
         while True:
             try:
-                found = self._find(max_messages)
+                messages = self._find(max_messages)
             except _Removed:
                 continue
-            if not found:
+            if not messages:
                 return []
-            won, claim = self._claim(list(found))
+            won, claim = self._claim(list(messages))
             if won:
-                return [self._delivery(item, claim, found[item]) for item in won]
+                return [self._delivery(item, claim, messages[item]) for item in won]
 
     def _claim(self, items: list[MessageId]) -> tuple[list[MessageId], str]:
         claim = uuid.uuid4().hex
@@ -129,30 +129,30 @@ class Queue:
             hold=millis(self._visibility),
             limit=self._max_deliveries,
         )
-        held = self.journal.state.held
-        return [item for item in items if item in held and held[item].claim == claim], claim
+        in_flight = self.journal.state.in_flight
+        return [item for item in items if item in in_flight and in_flight[item].claim == claim], claim
 
     def _delivery(self, item: MessageId, claim: str, rows: Batch) -> Delivery:
-        held = self.journal.state.held[item]
-        return Delivery(f"{claim}.{item.partition}.{item.offset}", rows, held.deliveries, held.until)
+        in_flight = self.journal.state.in_flight[item]
+        return Delivery(f"{claim}.{item.partition}.{item.offset}", rows, in_flight.deliveries, in_flight.until)
 
     def _find(self, count: int) -> dict[MessageId, Batch]:
         """Messages that can be claimed now, with their rows: redeliveries first, then new ones."""
         bounds = self._log.bounds(self.topic)
         self._count_lost(bounds)
-        found: dict[MessageId, Batch] = {}
+        messages: dict[MessageId, Batch] = {}
         for item in self.journal.state.ready(self.journal.now())[:count]:
             row = self._dead_letters.row(item)
             if row is None:
                 self.journal.append("lost", starts=[], items=[item])
                 raise _Removed
-            found[item] = row
+            messages[item] = row
         self._turn += 1
         for i in range(len(bounds)):
             partition = (self._turn + i) % len(bounds)
-            if len(found) < count:
-                found |= self._new(partition, bounds[partition], count - len(found))
-        return found
+            if len(messages) < count:
+                messages |= self._new(partition, bounds[partition], count - len(messages))
+        return messages
 
     def _new(self, partition: int, bounds: Bounds, count: int) -> dict[MessageId, Batch]:
         offset = self._next(partition)
@@ -179,10 +179,10 @@ class Queue:
 
     def _count_lost(self, bounds: dict[int, Bounds]) -> None:
         waiting = self.journal.state.ready(self.journal.now())
-        gone = {p for p, b in bounds.items() if b.start > self._next(p)}
-        gone |= {i.partition for i in waiting if i.offset < bounds[i.partition].start}
-        if gone:
-            self.journal.append("lost", starts=[[p, bounds[p].start] for p in sorted(gone)], items=[])
+        lossy = {p for p, b in bounds.items() if b.start > self._next(p)}
+        lossy |= {i.partition for i in waiting if i.offset < bounds[i.partition].start}
+        if lossy:
+            self.journal.append("lost", starts=[[p, bounds[p].start] for p in sorted(lossy)], items=[])
 
     # -- acknowledge ------------------------------------------------------------------------------------------------
 
@@ -199,15 +199,15 @@ class Queue:
         """Extend the claim on a message until `by` from now; returns the new expiry."""
         self._finish("extend", (receipt,), hold=millis(by))
         _, item = _parsed(receipt)
-        return self.journal.state.held[item].until
+        return self.journal.state.in_flight[item].until
 
     def _finish(self, event: str, receipts: tuple[str, ...], **fields: Any) -> None:
         claims = {receipt: _parsed(receipt) for receipt in receipts}
         self.journal.sync()
-        held = [(item, claim) for claim, item in claims.values() if self.journal.state.holds(item, claim)]
-        done = self.journal.append(event, items=[[*i, claim] for i, claim in held], **fields) if held else []
+        owned = [(item, claim) for claim, item in claims.values() if self.journal.state.holds(item, claim)]
+        done = self.journal.append(event, items=[[*item, claim] for item, claim in owned], **fields) if owned else []
         if done is None:
-            done = [i for i, claim in held if self.journal.state.holds(i, claim) == (event == "extend")]
+            done = [i for i, claim in owned if self.journal.state.holds(i, claim) == (event == "extend")]
         for receipt, (_, item) in claims.items():
             if item not in done:
                 raise _unknown(receipt)
@@ -219,7 +219,7 @@ class Queue:
         ready = len(state.ready(now))
         new = sum(self._count(p, max(b.start, self._next(p)), b.end) for p, b in bounds.items())
         removed = sum(max(0, b.start - self._next(p)) for p, b in bounds.items())
-        return QueueStats(ready + new, len(state.held) - ready, state.done, state.dead, state.lost + removed)
+        return QueueStats(ready + new, len(state.in_flight) - ready, state.done, state.dead, state.lost + removed)
 
     def _count(self, partition: int, start: int, end: int) -> int:
         """Rows between two offsets; a small number is exact, a large one may include gaps."""

@@ -48,7 +48,7 @@ class QueueState:
 
     at: int = 0
     next: dict[int, int] = field(default_factory=dict)
-    held: dict[MessageId, InFlight] = field(default_factory=dict)
+    in_flight: dict[MessageId, InFlight] = field(default_factory=dict)
     done: int = 0
     dead: int = 0
     lost: int = 0
@@ -60,30 +60,33 @@ class QueueState:
         return fold(self, event) if fold else []
 
     def exhausted(self, at: int) -> list[MessageId]:
-        return sorted(item for item, held in self.held.items() if held.is_exhausted(at))
+        return sorted(item for item, in_flight in self.in_flight.items() if in_flight.is_exhausted(at))
 
     def ready(self, at: int) -> list[MessageId]:
         """What may be redelivered: first what timed out, then what was returned."""
         return sorted(
-            (i for i, held in self.held.items() if held.ready(at)), key=lambda i: (self.held[i].claim == "", i)
+            (i for i, in_flight in self.in_flight.items() if in_flight.ready(at)),
+            key=lambda i: (self.in_flight[i].claim == "", i),
         )
 
     def holds(self, item: MessageId, claim: str) -> bool:
         """Whether the claim still owns the message: late is fine unless another claim took it or it is exhausted."""
-        held = self.held.get(item)
-        return held is not None and held.claim == claim and not held.is_exhausted(self.at)
+        in_flight = self.in_flight.get(item)
+        return in_flight is not None and in_flight.claim == claim and not in_flight.is_exhausted(self.at)
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON, for a snapshot."""
-        held = [[*i, h.claim, h.owner, h.until, h.deliveries, h.limit, h.refused] for i, h in self.held.items()]
+        in_flight = [
+            [*i, h.claim, h.owner, h.until, h.deliveries, h.limit, h.refused] for i, h in self.in_flight.items()
+        ]
         counts = {"done": self.done, "dead": self.dead, "lost": self.lost}
-        return {"at": self.at, "next": sorted(self.next.items()), "held": held, **counts}
+        return {"at": self.at, "next": sorted(self.next.items()), "held": in_flight, **counts}
 
     @classmethod
     def load(cls, saved: dict[str, Any]) -> QueueState:
-        held = {MessageId(*row[:2]): InFlight(*row[2:]) for row in saved["held"]}
+        in_flight = {MessageId(*row[:2]): InFlight(*row[2:]) for row in saved["held"]}
         next_offsets = {int(p): int(o) for p, o in saved["next"]}
-        return cls(saved["at"], next_offsets, held, saved["done"], saved["dead"], saved["lost"])
+        return cls(saved["at"], next_offsets, in_flight, saved["done"], saved["dead"], saved["lost"])
 
 
 def _open(state: QueueState, event: Event) -> list[MessageId]:
@@ -96,8 +99,8 @@ def _open(state: QueueState, event: Event) -> list[MessageId]:
 def _claim(state: QueueState, event: Event) -> list[MessageId]:
     won = [item for item in _items(event) if _may_claim(state, item)]
     for item in won:
-        before = state.held.get(item)
-        state.held[item] = InFlight(
+        before = state.in_flight.get(item)
+        state.in_flight[item] = InFlight(
             event["id"],
             event["owner"],
             state.at + event["hold"],
@@ -109,32 +112,32 @@ def _claim(state: QueueState, event: Event) -> list[MessageId]:
 
 
 def _may_claim(state: QueueState, item: MessageId) -> bool:
-    held = state.held.get(item)
-    return held.ready(state.at) if held else item.offset >= state.next.get(item.partition, 0)
+    in_flight = state.in_flight.get(item)
+    return in_flight.ready(state.at) if in_flight else item.offset >= state.next.get(item.partition, 0)
 
 
 def _ack(state: QueueState, event: Event) -> list[MessageId]:
-    return [item for item, _ in _finished(state, _held_items(state, event), "done")]
+    return [item for item, _ in _finished(state, _claimed_items(state, event), "done")]
 
 
 def _reject(state: QueueState, event: Event) -> list[MessageId]:
-    items = list(_held_items(state, event))
+    items = list(_claimed_items(state, event))
     for item in items:
-        held = state.held[item]
-        claim = "" if event["requeue"] else held.claim
-        state.held[item] = replace(held, claim=claim, until=0, refused=not event["requeue"])
+        in_flight = state.in_flight[item]
+        claim = "" if event["requeue"] else in_flight.claim
+        state.in_flight[item] = replace(in_flight, claim=claim, until=0, refused=not event["requeue"])
     return items
 
 
 def _extend(state: QueueState, event: Event) -> list[MessageId]:
-    items = list(_held_items(state, event))
+    items = list(_claimed_items(state, event))
     for item in items:
-        state.held[item] = replace(state.held[item], until=state.at + event["hold"])
+        state.in_flight[item] = replace(state.in_flight[item], until=state.at + event["hold"])
     return items
 
 
 def _dead(state: QueueState, event: Event) -> list[MessageId]:
-    exhausted = (i for i in _items(event) if i in state.held and state.held[i].is_exhausted(state.at))
+    exhausted = (i for i in _items(event) if i in state.in_flight and state.in_flight[i].is_exhausted(state.at))
     return [item for item, _ in _finished(state, exhausted, "dead")]
 
 
@@ -144,18 +147,20 @@ def _lost(state: QueueState, event: Event) -> list[MessageId]:
         state.lost += max(0, start - state.next.get(partition, 0))
         state.next[partition] = max(start, state.next.get(partition, 0))
     starts = dict(event["starts"])
-    named = set(_items(event))
-    gone = [i for i in state.held if (i in named or i.offset < starts.get(i.partition, 0)) and _is_idle(state, i)]
-    return [item for item, _ in _finished(state, gone, "lost")]
+    items = set(_items(event))
+    removed = [
+        i for i in state.in_flight if (i in items or i.offset < starts.get(i.partition, 0)) and _is_idle(state, i)
+    ]
+    return [item for item, _ in _finished(state, removed, "lost")]
 
 
 def _is_idle(state: QueueState, item: MessageId) -> bool:
-    held = state.held[item]
-    return held.ready(state.at) or held.is_exhausted(state.at)
+    in_flight = state.in_flight[item]
+    return in_flight.ready(state.at) or in_flight.is_exhausted(state.at)
 
 
 def _finished(state: QueueState, items: Iterable[MessageId], counter: str) -> list[tuple[MessageId, InFlight]]:
-    finished = [(item, state.held.pop(item)) for item in list(items)]
+    finished = [(item, state.in_flight.pop(item)) for item in list(items)]
     setattr(state, counter, getattr(state, counter) + len(finished))
     return finished
 
@@ -164,7 +169,7 @@ def _items(event: Event) -> Iterator[MessageId]:
     return (MessageId(*item[:2]) for item in event["items"])
 
 
-def _held_items(state: QueueState, event: Event) -> Iterator[MessageId]:
+def _claimed_items(state: QueueState, event: Event) -> Iterator[MessageId]:
     """The messages that their claim still owns; a message that is named twice counts once."""
     named = {MessageId(partition, offset): claim for partition, offset, claim in event["items"]}
     return (item for item, claim in named.items() if state.holds(item, claim))

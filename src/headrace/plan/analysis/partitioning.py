@@ -211,8 +211,8 @@ def _is_key(groups: Sequence[NamedExpression], node: n.Node) -> bool:
 def _has_key(on: Sequence[NamedExpression], node: n.Node) -> bool:
     """Whether the compared columns include all key columns, of which there is at least one."""
     relation = relation_of(node)
-    found = {column_position(relation, named.expression.name) for named in on if isinstance(named.expression, Column)}
-    return bool(relation.key) and {("key", at) for at in range(len(relation.key))} <= found
+    places = {column_position(relation, named.expression.name) for named in on if isinstance(named.expression, Column)}
+    return bool(relation.key) and {("key", at) for at in range(len(relation.key))} <= places
 
 
 def _unselected(node: n.Node) -> n.Node:
@@ -256,8 +256,8 @@ class KeyGroupAssigner:
     def key_group(self, topic: str, record: RawRecord, key_groups: int) -> int:
         if self.reason is not None:
             return 0
-        found = self.finders[topic](record) if topic in self.finders else (0, record)
-        return key_group_of(found and found[1], key_groups)
+        match = self.finders[topic](record) if topic in self.finders else (0, record)
+        return key_group_of(match and match[1], key_groups)
 
 
 def key_group_of(key: Any, key_groups: int) -> int:
@@ -270,15 +270,15 @@ def key_group_assigner(
     """`columns` are those of topics with a schema; `timed` says that key groups will be given the stream time."""
     try:
         _check_calls(query)
-        found = partitioning_of(query.sink)
+        partitioning = partitioning_of(query.sink)
         _check_topics(query)
-        if found.lateness is not None and not timed:
+        if partitioning.lateness is not None and not timed:
             raise SingleKeyGroup("windows close by the time of the whole stream")
     except SingleKeyGroup as reason:
         return KeyGroupAssigner(str(reason))
-    finders = {m.source.topic: _key_finder(m, (columns or {}).get(m.source.topic)) for m in found.state_entries}
-    plain = {m.source.topic: names for m in found.state_entries if (names := _plain_key(m)) is not None}
-    return KeyGroupAssigner(None, finders, plain, found.lateness, found.nulls)
+    finders = {m.source.topic: _key_finder(m, (columns or {}).get(m.source.topic)) for m in partitioning.state_entries}
+    plain = {m.source.topic: names for m in partitioning.state_entries if (names := _plain_key(m)) is not None}
+    return KeyGroupAssigner(None, finders, plain, partitioning.lateness, partitioning.nulls)
 
 
 def _plain_key(entry: StateEntry) -> tuple[str, ...] | None:
@@ -321,11 +321,11 @@ def scalar_calls(value: Any) -> list[str]:
 def _key_finder(entry: StateEntry, columns: Sequence[str] | None) -> KeyFinder:
     """Runs the stateless part of the plan, up to the first state, over single records."""
     decoder = Decoder(entry.source, columns)
-    passed, group = _stateless_part(entry), _key_evaluator(entry, relation_of(entry.node))
+    stateless, group = _stateless_part(entry), _key_evaluator(entry, relation_of(entry.node))
 
     def find(record: RawRecord) -> tuple[int, Key] | None:
         event = decoder.decode(record)
-        entries = [] if isinstance(event, Problem) else passed([event])
+        entries = [] if isinstance(event, Problem) else stateless([event])
         return (entries[0][0], group(entries[0])) if entries else None
 
     return find

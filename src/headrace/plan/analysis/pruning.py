@@ -14,11 +14,11 @@ from headrace.plan.rules import optimize, prune_columns
 
 def columns_read(query: Query) -> dict[str, set[str]]:
     """Returns the names of the columns read, by topic: a source's key, its timestamp, and the values that are read."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    columns: defaultdict[str, set[str]] = defaultdict(set)
     for source, values in values_read(optimize(query).sink):
-        found[source.topic] |= {field.name for field in source.relation.key} | values
-        found[source.topic] |= {source.timestamp.column} if source.timestamp else set()
-    return dict(found)
+        columns[source.topic] |= {field.name for field in source.relation.key} | values
+        columns[source.topic] |= {source.timestamp.column} if source.timestamp else set()
+    return dict(columns)
 
 
 def values_read(top: Node) -> Iterator[tuple[Source, set[str]]]:

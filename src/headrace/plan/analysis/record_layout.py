@@ -215,14 +215,14 @@ def columnar_layout(query: Query, topic: str) -> RecordLayout | None:
 
 
 def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
-    found: dict[str, pa.DataType] = {}
+    kinds: dict[str, pa.DataType] = {}
     for source in query.sources:
         if source.topic == topic.name:
-            found |= _declared(source, topic)
+            kinds |= _declared(source, topic)
     read = {name.upper() for name in columns_read(query).get(topic.name, ())} | {
         field.name for field in WINDOW_BOUND_FIELDS
     }
-    return tuple((name, kind) for name, kind in found.items() if name.upper() in read)
+    return tuple((name, kind) for name, kind in kinds.items() if name.upper() in read)
 
 
 def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:

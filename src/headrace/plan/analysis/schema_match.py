@@ -19,7 +19,7 @@ def match_columns(
 ) -> dict[str, Field]:
     """Returns the topic's column by declared name. Raises SchemaMismatch with all differences."""
     columns = {column.name.upper(): column for column in topic.schema.fields}
-    found: dict[str, Field] = {}
+    matches: dict[str, Field] = {}
     problems: list[str] = []
     for field in declared:
         column = columns.get(field.name.upper())
@@ -28,10 +28,10 @@ def match_columns(
         elif not fits(column.type, field.type):
             problems.append(f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(column.type)}')
         else:
-            found[field.name] = column
+            matches[field.name] = column
     if problems:
         raise SchemaMismatch(
             f'{whose} does not match topic "{topic.name}": {"; ".join(problems)}',
             fix=fix or f"declare the columns as in the topic's schema: {topic.schema}",
         )
-    return found
+    return matches

@@ -51,7 +51,7 @@ def _stateful_steps(query: Query) -> list[BuiltStep]:
 
 
 def _versions(nodes: Iterable[Node]) -> dict[str, str]:
-    return dict(found for node in nodes for value in vars(node).values() for found in _code_in(value))
+    return dict(version for node in nodes for value in vars(node).values() for version in _code_in(value))
 
 
 def _code_in(value: Any) -> Iterator[tuple[str, str]]:

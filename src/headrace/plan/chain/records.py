@@ -54,13 +54,13 @@ class Decoder:
 
     def __init__(self, source: Source, columns: Sequence[str] | None = None) -> None:
         self._topic = source.topic
-        wanted = payload(source.relation, source.system)
+        fields = payload(source.relation, source.system)
         if columns is None:
             self._key = key_serde(source.relation, source.key_format)
-            self._value = serde(source.value_format, wanted, is_key=False)
+            self._value = serde(source.value_format, fields, is_key=False)
         else:
             self._key = column_key_serde(source.relation, columns)
-            self._value = ColumnSerde(columns, wanted)
+            self._value = ColumnSerde(columns, fields)
         self._system = [system_reader(column) for column in source.system]
         self._time = timestamp_extractor(source.timestamp, source.relation)
 
@@ -91,9 +91,9 @@ class ColumnSerde:
     The last value of a record is null, and stands for all columns that are not read and so were not loaded.
     """
 
-    def __init__(self, columns: Sequence[str], wanted: Sequence[Field]) -> None:
+    def __init__(self, columns: Sequence[str], fields: Sequence[Field]) -> None:
         places = {name.upper(): place for place, name in enumerate(columns)}
-        self._places = [places.get(field.name.upper(), -1) for field in wanted]
+        self._places = [places.get(field.name.upper(), -1) for field in fields]
 
     def decode(self, values: Any) -> Row | None:
         return None if values is None else tuple([values[place] for place in self._places])

@@ -32,8 +32,8 @@ OldFrom = Callable[[Any, bool], bool | Sequence[bool]]
 BuilderType = TypeVar("BuilderType", bound=Builder)
 
 
-def _same(wanted: bool) -> OldFrom:
-    return lambda node, old: wanted
+def _same(needed: bool) -> OldFrom:
+    return lambda node, old: needed
 
 
 def _as_requested(node: Node, old: bool) -> bool:
@@ -92,8 +92,8 @@ def _build(node: Node, context: Context, old: bool, seen: Counter[str]) -> Built
     seen[kind] += 1
     builder, old_from = _BUILDERS[type(node)]
     old = old and relation_of(node).kind is Kind.TABLE
-    wanted = old_from(node, old)
-    each = [wanted] * len(node.inputs) if isinstance(wanted, bool) else wanted
+    needed = old_from(node, old)
+    each = [needed] * len(node.inputs) if isinstance(needed, bool) else needed
     inputs = tuple(_build(below, context, want, seen) for below, want in zip(node.inputs, each, strict=True))
     own = replace(context, store=_stores_of(context, name))
     return BuiltStep(name, node, builder(node, own, old, [i.step for i in inputs]), inputs)

@@ -44,18 +44,18 @@ class Timeline:
         pages = self._store.get(_PAGES)
         if not pages or pages[0] * self._span > until:
             return []
-        taken: list[Entry] = []
+        entries: list[Entry] = []
         while pages and pages[0] * self._span <= until:
-            if not self._take_from_page(pages, until, taken):
+            if not self._take_from_page(pages, until, entries):
                 break
         self._store[_PAGES] = pages
-        return taken
+        return entries
 
-    def _take_from_page(self, pages: list[int], until: int, taken: list[Entry]) -> bool:
+    def _take_from_page(self, pages: list[int], until: int, entries: list[Entry]) -> bool:
         """Takes entries from the first page; False if some remain on it."""
         page = self._store[(pages[0],)]
         cut = bisect_right(page, until, key=_TIME)
-        taken += page[:cut]
+        entries += page[:cut]
         if cut < len(page):
             self._store[(pages[0],)] = page[cut:]
             return False

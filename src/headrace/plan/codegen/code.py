@@ -60,17 +60,17 @@ class CodeBuilder:
 
     def columns(self, columns: Sequence[NamedExpression]) -> StatementCode:
         """The same for named expressions; the names appear in the reports."""
-        made: list[StatementCode] = []
+        values: list[StatementCode] = []
         for column in columns:
             self._place = f"{self.where}, column {column.name}"
-            made.append(self._safe(self.piece(column.expression)))
-        return self._tuple(made)
+            values.append(self._safe(self.piece(column.expression)))
+        return self._tuple(values)
 
     def condition(self, expression: Expression) -> StatementCode:
         """Returns code for true or false; a condition that fails is reported and false."""
         piece = self.piece(expression)
-        made = self._safe(piece)
-        return StatementCode(made.lines, f"{made.text} is True" if piece.nullable or piece.raises else made.text)
+        code = self._safe(piece)
+        return StatementCode(code.lines, f"{code.text} is True" if piece.nullable or piece.raises else code.text)
 
     def opening(self, *, row_may_be_none: bool = False) -> list[str]:
         """Returns the statements that read the columns in use. Call it last, but put them first."""
@@ -85,9 +85,9 @@ class CodeBuilder:
 
     def function(self, parameters: str, body: Sequence[str]) -> Callable[..., Any]:
         """Compiles a function with that body."""
-        source = "\n".join([f"def made({parameters}):", *indented(body)])
+        source = "\n".join([f"def compiled({parameters}):", *indented(body)])
         exec(_compiled(source), self.names)
-        return self.names.pop("made")
+        return self.names.pop("compiled")
 
     # -- used by `expression_code` ---------------------------------------------------------------------------------
 
@@ -147,9 +147,9 @@ class CodeBuilder:
     # ---------------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _tuple(made: Sequence[StatementCode]) -> StatementCode:
-        text = "".join(f"{value.text}, " for value in made)
-        return StatementCode(tuple(line for value in made for line in value.lines), f"({text})")
+    def _tuple(values: Sequence[StatementCode]) -> StatementCode:
+        text = "".join(f"{value.text}, " for value in values)
+        return StatementCode(tuple(line for value in values for line in value.lines), f"({text})")
 
     def _load(self, load: str, name: str) -> ExpressionCode:
         return ExpressionCode(self._loads.setdefault(load, name))
@@ -168,8 +168,8 @@ class CodeBuilder:
         piece = inner.piece(expression)
         self._charges |= inner._charges
         arguments = ", ".join(["time", "key", "row", *self.variables.values()])
-        made = inner.function(arguments, [*inner.opening(), f"return {piece.text}"])
-        return ExpressionCode(f"{self.constant(made)}({arguments})", piece.nullable, piece.raises)
+        function = inner.function(arguments, [*inner.opening(), f"return {piece.text}"])
+        return ExpressionCode(f"{self.constant(function)}({arguments})", piece.nullable, piece.raises)
 
     def _failed(self, error: Exception, where: str, time: int, key: Any, row: Any) -> None:
         if isinstance(error, QueryEnded):

@@ -234,15 +234,15 @@ def _(e: ex.In, code: CodeBuilder) -> ExpressionCode:
     if not check:
         name = code.name()
         check = f"({name} := {value.text}) is None"
-    found = [
+    comparisons = [
         _compared(
             code, Compare.EQUAL, _alike_name(code, name, e.value.type, item.type), _alike(code, item, e.value.type)
         )
         for item in e.items
     ]
-    text = " or ".join(piece.text for piece in found) or "False"
+    text = " or ".join(piece.text for piece in comparisons) or "False"
     return ExpressionCode(
-        f"(False if {check} else ({text}))", False, value.raises or any(piece.raises for piece in found)
+        f"(False if {check} else ({text}))", False, value.raises or any(piece.raises for piece in comparisons)
     )
 
 

@@ -63,9 +63,9 @@ def _guarded(state: str, call: str, n: int) -> list[str]:
 
 
 def _function(parameters: str, body: Sequence[str], names: dict[str, Any]) -> Callable[..., Any]:
-    source = "\n    ".join([f"def made({parameters}):", *body, "pass"])
+    source = "\n    ".join([f"def compiled({parameters}):", *body, "pass"])
     exec(compile(source, "<fold>", "exec"), names)
-    return names.pop("made")
+    return names.pop("compiled")
 
 
 def _reporter(calls: Sequence[AggregateCall], context: Context, at: int) -> Callable[[Exception, int, Row], None]:

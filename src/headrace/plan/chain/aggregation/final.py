@@ -65,9 +65,9 @@ class FinalWindows:
         return out
 
     def tick(self, now: int) -> Batch:
-        reached = self.clock.ticked(now, self.due.last)
-        self.clock.advance(reached)
-        return list(self._ready(reached))
+        stream_time = self.clock.ticked(now, self.due.last)
+        self.clock.advance(stream_time)
+        return list(self._ready(stream_time))
 
     def deadline(self) -> int | None:
         first, idle_at = self.due.first(), self.clock.idle_at()

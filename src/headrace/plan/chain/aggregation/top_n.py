@@ -69,14 +69,14 @@ class TopNStep:
         return out
 
     def _change(self, time: int, key: Key, new: Row | None, out: list[Change]) -> None:
-        ranks, found = self._ranks(), hashable(key)
-        before = self._rows.get(found)
+        ranks, slot = self._ranks(), hashable(key)
+        before = self._rows.get(slot)
         values = None if new is None else self._values(time, key, new)
         if before is not None and not self._keeps_all and not self._rank(values) < self._rank(before[4]):
             return
-        was_in = before is not None and self._leave(ranks, found)
-        number = -1 if values is None else self._enter(ranks, found, (time, key, new, values), before)
-        is_in = values is not None and ranks.index((self._rank(values), number, found)) < self._count
+        was_in = before is not None and self._leave(ranks, slot)
+        number = -1 if values is None else self._enter(ranks, slot, (time, key, new, values), before)
+        is_in = values is not None and ranks.index((self._rank(values), number, slot)) < self._count
         self._emit_changes(time, key, before[3] if before else None, new, was_in, is_in, out)
         if not self._keeps_all and len(ranks) > self._count:
             del self._rows[ranks.pop()[2]]
@@ -98,14 +98,14 @@ class TopNStep:
     def _send(self, time: int, key: Key, new: Row | None, before: Row | None, out: list[Change]) -> None:
         out.append((time, key, new, before if self._old else None))
 
-    def _leave(self, ranks: SortedList, found: Any) -> bool:
+    def _leave(self, ranks: SortedList, slot: Any) -> bool:
         """Removes a row; returns whether it was among the first n."""
-        number, _, _, _, values = self._rows.pop(found)
-        place = ranks.index((self._rank(values), number, found))
+        number, _, _, _, values = self._rows.pop(slot)
+        place = ranks.index((self._rank(values), number, slot))
         del ranks[place]
         return place < self._count
 
-    def _enter(self, ranks: SortedList, found: Any, entry: tuple[Any, ...], before: tuple[Any, ...] | None) -> int:
+    def _enter(self, ranks: SortedList, slot: Any, entry: tuple[Any, ...], before: tuple[Any, ...] | None) -> int:
         """Adds a row; an update with the same rank keeps its number, and so its place among equals."""
         rank = self._rank(entry[3])
         if before is not None and self._rank(before[4]) == rank:
@@ -113,8 +113,8 @@ class TopNStep:
         else:
             number = self._counter.get("next", 0)
             self._counter["next"] = number + 1
-        self._rows[found] = (number, *entry)
-        ranks.add((rank, number, found))
+        self._rows[slot] = (number, *entry)
+        ranks.add((rank, number, slot))
         return number
 
     def _at(self, place: int) -> tuple[Any, ...] | None:
@@ -123,8 +123,8 @@ class TopNStep:
 
     def _ranks(self) -> SortedList:
         if self._sorted is None:
-            held = self._rows.items()
-            self._sorted = SortedList((self._rank(entry[4]), entry[0], found) for found, entry in held)
+            rows = self._rows.items()
+            self._sorted = SortedList((self._rank(entry[4]), entry[0], slot) for slot, entry in rows)
         return self._sorted
 
 

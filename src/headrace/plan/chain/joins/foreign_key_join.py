@@ -51,19 +51,19 @@ class ForeignKeyJoinStep:
 
     def _refer(self, time: int, key: Key, new: Row | None, out: list[Change]) -> None:
         """Handles a change of a left row."""
-        found = hashable(key)
-        known = self._left.get(found)
-        before = known[3] if known else None
+        slot = hashable(key)
+        previous = self._left.get(slot)
+        before = previous[3] if previous else None
         after = None if new is None else self._reference_of(time, key, new)
         if before is not None and before != after:
-            self._unsubscribe(before, found, key)
+            self._unsubscribe(before, slot, key)
         if new is None:
-            self._left.pop(found, None)
+            self._left.pop(slot, None)
         else:
-            self._left[found] = (time, key, new, after)
-            self._subscribe(after, found, key, known=before == after)
+            self._left[slot] = (time, key, new, after)
+            self._subscribe(after, slot, key, known=before == after)
         send = self._emit_outer if self._outer else self._emit_inner
-        send(time, key, new, before, after, known is not None, out)
+        send(time, key, new, before, after, previous is not None, out)
 
     def _emit_outer(
         self, time: int, key: Key, new: Row | None, before: Any, after: Any, known: bool, out: list[Change]
@@ -89,12 +89,12 @@ class ForeignKeyJoinStep:
 
     def _referred(self, time: int, key: Key, new: Row | None, out: list[Change]) -> None:
         """Handles a change of a right row."""
-        found = hashable(key)
+        slot = hashable(key)
         if new is None:
-            self._right.pop(found, None)
+            self._right.pop(slot, None)
         else:
-            self._right[found] = (time, new)
-        for _, subscriber in self._subscribers.get(found, ()):
+            self._right[slot] = (time, new)
+        for _, subscriber in self._subscribers.get(slot, ()):
             at, left_key, row, _ = self._left[subscriber]
             self._send(max(time, at), left_key, row, new, out)
 
@@ -103,18 +103,18 @@ class ForeignKeyJoinStep:
         reference = self._reference(time, key, row)
         return None if is_null(reference) else hashable(reference)
 
-    def _subscribe(self, reference: Hashable, found: Hashable, key: Key, known: bool) -> None:
+    def _subscribe(self, reference: Hashable, slot: Hashable, key: Key, known: bool) -> None:
         if reference is None or known:
             return
         subscribers = self._subscribers.get(reference, [])
         order = self._order(key)
-        subscribers.insert(bisect_left(subscribers, order, key=_ORDER), (order, found))
+        subscribers.insert(bisect_left(subscribers, order, key=_ORDER), (order, slot))
         self._subscribers[reference] = subscribers
 
-    def _unsubscribe(self, reference: Hashable, found: Hashable, key: Key) -> None:
+    def _unsubscribe(self, reference: Hashable, slot: Hashable, key: Key) -> None:
         subscribers = self._subscribers[reference]
         del subscribers[
-            subscribers.index((self._order(key), found), bisect_left(subscribers, self._order(key), key=_ORDER))
+            subscribers.index((self._order(key), slot), bisect_left(subscribers, self._order(key), key=_ORDER))
         ]
         if subscribers:
             self._subscribers[reference] = subscribers

@@ -83,9 +83,9 @@ class JoinBuffer:
         return time
 
     def _forget(self, key: Hashable, until: int) -> None:
-        if (held := self._rows.get(key)) is None:
+        if (stored := self._rows.get(key)) is None:
             return
-        times, rows = held
+        times, rows = stored
         cut = bisect_right(times, until)
         if cut == len(times):
             del self._rows[key]
@@ -102,15 +102,15 @@ class UnmatchedRows:
         self._reach = reach
         self._order = order
 
-    def put(self, found: Hashable, time: int, key: Key, row: Row) -> None:
-        if (rows := self._rows.get((found, time))) is None:
+    def put(self, slot: Hashable, time: int, key: Key, row: Row) -> None:
+        if (rows := self._rows.get((slot, time))) is None:
             rows = []
             self._closing.add((time, self._order(key), key))
         rows.append(row)
-        self._rows[(found, time)] = rows
+        self._rows[(slot, time)] = rows
 
-    def met(self, found: Hashable, time: int) -> None:
-        self._rows.pop((found, time), None)
+    def remove(self, slot: Hashable, time: int) -> None:
+        self._rows.pop((slot, time), None)
 
     def closed(self, now: int) -> list[tuple[int, bytes, Key, list[Row]]]:
         """Removes and returns the rows whose window has closed, by time, then key."""
@@ -151,12 +151,12 @@ class StreamJoinStep:
             if row is None or is_null(key):
                 self._keyless(port, time, key, row, out)
                 continue
-            found = hashable(key)
-            if not self._rows[port].put(found, time, row):
+            slot = hashable(key)
+            if not self._rows[port].put(slot, time, row):
                 self._drop("late-record", "older than the join window and its grace", time, key, row)
             if time == now:
                 self._close(now, out)
-            self._pair(port, time, key, found, row, now, out)
+            self._pair(port, time, key, slot, row, now, out)
         return out
 
     def tick(self, now: int) -> Batch:
@@ -166,8 +166,8 @@ class StreamJoinStep:
         resumes is sent one, to learn its deadline.
         """
         out: list[Event] = []
-        reached = self._clock.get(_NOW)
-        if reached is not None and now > reached:
+        stream_time = self._clock.get(_NOW)
+        if stream_time is not None and now > stream_time:
             for side in self._rows:
                 side.advance(self._advance(now))
             self._close(now, out)
@@ -184,18 +184,18 @@ class StreamJoinStep:
             self._clock[_NOW] = now = time
         return now
 
-    def _pair(self, port: int, time: int, key: Key, found: Hashable, row: Row, now: int, out: list[Event]) -> None:
+    def _pair(self, port: int, time: int, key: Key, slot: Hashable, row: Row, now: int, out: list[Event]) -> None:
         back, ahead = self._reach[port]
-        partners = self._rows[1 - port].between(found, time - back, time + ahead)
+        partners = self._rows[1 - port].between(slot, time - back, time + ahead)
         for other, partner in partners:
-            self._waiting[1 - port].met(found, other)
+            self._waiting[1 - port].remove(slot, other)
             out.append((max(time, other), key, row + partner if port == 0 else partner + row))
         if partners or not self._outer[port]:
             return
         if self._eager or time + ahead < now:
             out.append((time, key, self._padded(port, row)))
         else:
-            self._waiting[port].put(found, time, key, row)
+            self._waiting[port].put(slot, time, key, row)
 
     def _close(self, now: int, out: list[Event]) -> None:
         """Emits expired unmatched rows by time, then right before left, then key: the order of Kafka Streams."""

@@ -83,8 +83,8 @@ class TemporalJoinStep(StreamTableJoinStep):
             elif self._versions.is_forgotten(time):
                 match = self._drop("late-record", "older than the table's history", time, key, row)
             else:
-                found = self._versions.at(time, hashable(key))
-                match = self._missing if found is None else found
+                version = self._versions.at(time, hashable(key))
+                match = self._missing if version is None else version
             if row is not None and match is not None:
                 out.append((time, key, row + match))
         return out

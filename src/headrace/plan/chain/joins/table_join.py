@@ -38,19 +38,19 @@ class TableJoinStep:
             if is_null(key):
                 self._report(Problem("null-key", "a table's row needs a key", "table-table join", time, key, new))
                 continue
-            found = hashable(key)
-            _, before = own_table.get(found) or (0, None)
-            self._remember(port, found, time, new)
-            at, other = other_table.get(found) or (time, None)
+            slot = hashable(key)
+            _, before = own_table.get(slot) or (0, None)
+            self._remember(port, slot, time, new)
+            at, other = other_table.get(slot) or (time, None)
             if other is not None or (outer and not (new is None and before is None)):
                 out.append((max(time, at), key, joined(new, other), joined(before, other) if self._old else None))
         return out
 
-    def _remember(self, port: int, found: object, time: int, new: Row | None) -> None:
+    def _remember(self, port: int, slot: object, time: int, new: Row | None) -> None:
         if new is None:
-            self._tables[port].pop(found, None)
+            self._tables[port].pop(slot, None)
         else:
-            self._tables[port][found] = (time, new)
+            self._tables[port][slot] = (time, new)
 
 
 def _joiner(node: Any) -> Joined:

@@ -83,7 +83,7 @@ class ProcessStep:
     def _fire(self, now: int) -> Iterator[Event]:
         """Fires due timers, one time at a time: a timer may set another that comes before the next."""
         while (at := self.due.first()) is not None and at <= now:
-            due = [found for entry in self.due.take(at) if (found := self._due_timer(entry)) is not None]
+            due = [timer for entry in self.due.take(at) if (timer := self._due_timer(entry)) is not None]
             for number, key, name in sorted(due, key=itemgetter(0)):
                 if self._disarmed(hashable(key), name, (at, number)):
                     yield from self._fire_timer(key, name, at)
@@ -135,7 +135,7 @@ class ProcessStep:
             del self.states[slot]
         if outcome.timers:
             self._set(slot, key, outcome.timers)
-        yield from ((time, key, made) for made in outcome.rows)
+        yield from ((time, key, output) for output in outcome.rows)
 
     def _set(self, slot: Any, key: Key, timers: dict[str, int | None]) -> None:
         armed = dict(self.armed.get(slot, {}))

@@ -57,12 +57,12 @@ class MaterializedTableSourceStep:
         for time, key, row in batch:
             if key is None:
                 continue
-            found = hashable(key) if nested else key
-            out.append((time, key, row, rows.get(found)))
+            slot = hashable(key) if nested else key
+            out.append((time, key, row, rows.get(slot)))
             if row is None:
-                rows.pop(found, None)
+                rows.pop(slot, None)
             else:
-                rows[found] = row
+                rows[slot] = row
         if len(out) < len(batch):
             _report_keyless(self.name, self.context, batch)
         return out

@@ -74,8 +74,8 @@ def filtered(node: Filter, context: Context, old: bool, inputs: Sequence[Step]) 
 def _stream_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
     code = CodeBuilder(relation_of(node.input), context, "WHERE")
     holds = code.condition(node.condition)
-    kept = [*code.opening(), *holds.lines, f"if {holds.text}:", "    append(entry)"]
-    return _loop(code, ["if row is not None:", *indented(kept)])
+    filter_lines = [*code.opening(), *holds.lines, f"if {holds.text}:", "    append(entry)"]
+    return _loop(code, ["if row is not None:", *indented(filter_lines)])
 
 
 def _change_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
@@ -178,9 +178,9 @@ def _old_key(node: Rekey) -> list[str]:
     places = [names.index(field.name) for field in node.relation.value[len(before.value) :]]
     if not places:
         return []
-    held = ", ".join(f"key[{place}]" for place in places)
+    old_key = ", ".join(f"key[{place}]" for place in places)
     nothing = ", ".join("None" for _ in places)
-    return ["if row is not None:", f"    row = (*row, {held}) if key is not None else (*row, {nothing})"]
+    return ["if row is not None:", f"    row = (*row, {old_key}) if key is not None else (*row, {nothing})"]
 
 
 def _is_from_key(expression: Expression, relation: Relation) -> bool:
