@@ -20,15 +20,15 @@ def program_command(*words: str, folder: Path | None = None) -> str:
 def python_command(folder: Path | None = None) -> str:
     """The Python that has headrace, as `program_command` writes it."""
     own = Path(sys.executable)
-    found = shutil.which("python")
-    same = found is not None and os.path.realpath(Path(found).parent) == os.path.realpath(own.parent)
+    on_path = shutil.which("python")
+    same = on_path is not None and os.path.realpath(Path(on_path).parent) == os.path.realpath(own.parent)
     return "python" if same else shlex.quote(_shortest(own, folder or Path.cwd()))
 
 
 def _program(folder: Path) -> list[str]:
     own = Path(sys.prefix) / "bin" / "headrace"
-    found = shutil.which("headrace")
-    if found is not None and (not own.exists() or os.path.samefile(found, own)):
+    on_path = shutil.which("headrace")
+    if on_path is not None and (not own.exists() or os.path.samefile(on_path, own)):
         return ["headrace"]
     if own.exists():
         return [_shortest(own, folder)]

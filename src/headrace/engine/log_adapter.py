@@ -161,9 +161,9 @@ class KafkaLogAdapter:
         return _BEGINNING if position is None else json.dumps({**position, **{topic: {"0": 0} for topic in whole}})
 
     def lag(self, topics: Sequence[str], position: Position | None) -> int:
-        reached = position or {}
+        offsets = position or {}
         return sum(
-            bounds.end - max(reached.get(topic, {}).get(str(partition), 0), bounds.start)
+            bounds.end - max(offsets.get(topic, {}).get(str(partition), 0), bounds.start)
             for topic in topics
             for partition, bounds in self._log.bounds(topic).items()
         )

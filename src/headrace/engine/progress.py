@@ -69,6 +69,6 @@ _PHASES = {
 
 def batch_phases(progress: Mapping[str, Any]) -> dict[str, int]:
     """The duration of a batch from Spark's progress, in milliseconds: in total and by phase."""
-    spent = progress["durationMs"]
-    phases = {phase: sum(int(spent.get(name, 0)) for name in names) for phase, names in _PHASES.items()}
+    durations = progress["durationMs"]
+    phases = {phase: sum(int(durations.get(name, 0)) for name in names) for phase, names in _PHASES.items()}
     return {"total": int(progress["batchDuration"]), **phases}

@@ -38,7 +38,7 @@ class TaskReport:
         self.problems[problem.code] = self.problems.get(problem.code, 0) + 1
         why = {"code": problem.code, "reason": problem.reason, "where": problem.where, "query": query.id}
         headers = tuple((name, text.encode()) for name, text in why.items())
-        return RawRecord(_shown(problem.key), _shown(problem.row), problem.time or 0, headers)
+        return RawRecord(_value_bytes(problem.key), _value_bytes(problem.row), problem.time or 0, headers)
 
     def packed(self) -> bytes:
         return orjson.dumps(asdict(self))
@@ -52,5 +52,5 @@ OnTaskReports = Callable[[int, list[TaskReport]], None]
 """Called with the batch's number and its tasks' reports."""
 
 
-def _shown(value: Any) -> bytes | None:
+def _value_bytes(value: Any) -> bytes | None:
     return value if value is None or isinstance(value, bytes) else repr(value).encode()

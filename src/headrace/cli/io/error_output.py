@@ -46,11 +46,11 @@ def as_headrace_error(error: BaseException) -> HeadraceError:
 
 def internal_error(error: BaseException) -> InternalError:
     """An unexpected exception as a headrace error; its traceback goes to a new file in the temporary folder."""
-    told = traceback.format_exception(error)
+    trace = traceback.format_exception(error)
     with tempfile.NamedTemporaryFile("w", prefix="headrace-error-", suffix=".txt", delete=False) as details:
-        details.writelines(told)
+        details.writelines(trace)
     return InternalError(
-        f"headrace failed unexpectedly: {told[-1].strip()}",
+        f"headrace failed unexpectedly: {trace[-1].strip()}",
         where=details.name,
         fix="please report this error with that file; HEADRACE_TRACEBACK=1 shows its contents on the terminal",
     )

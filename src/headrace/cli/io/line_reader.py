@@ -35,7 +35,7 @@ def read_lines(fd: int, origin: str, batch_rows: int, max_bytes: int, *, quoted:
     join = _join_quoted if quoted else _all_complete
     while not ended:
         data, ended = _available(fd, rest, batch_rows)
-        taken = len(data) - len(rest)
+        consumed = len(data) - len(rest)
         lines = data.split(b"\n")
         rest = b"" if ended else lines.pop()
         if ended and lines[-1] == b"":
@@ -46,10 +46,10 @@ def read_lines(fd: int, origin: str, batch_rows: int, max_bytes: int, *, quoted:
         number += len(lines) - len(open_tail)
         complete = [line.removesuffix(b"\r") for line in complete] if b"\r" in data else complete
         for at in range(0, len(complete), batch_rows):
-            yield LineBatch(origin, complete[at : at + batch_rows], numbers[at : at + batch_rows], taken)
-            taken = 0
-        if not complete and taken:
-            yield LineBatch(origin, [], [], taken)
+            yield LineBatch(origin, complete[at : at + batch_rows], numbers[at : at + batch_rows], consumed)
+            consumed = 0
+        if not complete and consumed:
+            yield LineBatch(origin, [], [], consumed)
 
 
 def _has_more(fd: int) -> bool:

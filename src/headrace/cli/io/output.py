@@ -85,25 +85,25 @@ def table(
     widths: Sequence[int | None] = (),
 ) -> Table:
     """Rows as a table; numbers are right-aligned."""
-    made = Table(
+    grid = Table(
         title=title, title_justify="left", box=None, header_style="bold", padding=(0, _GAP, 0, 0), pad_edge=False
     )
     for name, width in zip_longest(columns, widths):
         is_number = all(isinstance(row[name], int | float) for row in rows)
-        made.add_column(_heading(name), justify="right" if is_number else "left", overflow="fold", width=width)
+        grid.add_column(_heading(name), justify="right" if is_number else "left", overflow="fold", width=width)
     for row in rows:
-        made.add_row(*(_cell(row[name]) for name in columns))
-    return made
+        grid.add_row(*(_cell(row[name]) for name in columns))
+    return grid
 
 
 def details(values: Mapping[str, Any]) -> Table:
     """Names and values, one pair per line."""
-    made = Table(box=None, show_header=False, pad_edge=False)
-    made.add_column(style="bold")
-    made.add_column(overflow="fold")
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
     for name, value in values.items():
-        made.add_row(_heading(name), _cell(value))
-    return made
+        grid.add_row(_heading(name), _cell(value))
+    return grid
 
 
 def progress(*columns: ProgressColumn) -> Progress:

@@ -166,11 +166,11 @@ _OPTIONAL = ("late", "written", "state", "event time", "batch", "mode", "read", 
 
 def fitting_columns(statuses: Statuses, width: int) -> dict[str, list[str]]:
     """The columns that fit into the width, each with its cells."""
-    shown = {name: [str(show(status)) for status in statuses] for name, show in COLUMNS.items()}
-    left = list(_OPTIONAL)
-    while left and sum(max(map(cell_len, (name, *cells))) + 1 for name, cells in shown.items()) > width:
-        del shown[left.pop(0)]
-    return shown
+    cells_by_column = {name: [str(show(status)) for status in statuses] for name, show in COLUMNS.items()}
+    removable = list(_OPTIONAL)
+    while removable and sum(max(map(cell_len, (name, *cells))) + 1 for name, cells in cells_by_column.items()) > width:
+        del cells_by_column[removable.pop(0)]
+    return cells_by_column
 
 
 def status_table(statuses: Statuses, width: int = 1_000) -> Table:
@@ -221,8 +221,8 @@ def dead_letter_text(dead: Mapping[str, int]) -> str:
 
 
 def _catch_up_text(status: QueryMetrics) -> str:
-    left = "" if status.seconds_left is None else f", {duration_text(status.seconds_left)} left"
-    return f"{100 * (status.catch_up or 0):.0f} %{left}"
+    time_left = "" if status.seconds_left is None else f", {duration_text(status.seconds_left)} left"
+    return f"{100 * (status.catch_up or 0):.0f} %{time_left}"
 
 
 def duration_text(seconds: float) -> str:

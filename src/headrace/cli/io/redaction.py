@@ -49,11 +49,11 @@ def redactor_for(origins: Iterable[ResolvedSetting], data: Path) -> Redactor:
     """A redactor for all stored secrets and for the secret settings: their values, secret parts and references."""
     with suppress(OSError):
         _register((f"${{secret:{name}}}" for name in secrets.secret_names(data)), data)
-    found: set[str] = set()
+    values: set[str] = set()
     for text in [str(origin.value) for origin in origins if origin.secret and origin.value]:
         _register(_REFERENCE.findall(text), data)
-        found |= {text, *(value for name, value in _options(text) if _NAMED.search(name)), *_passwords(text)}
-    return Redactor(tuple(sorted((one for one in found if len(one) >= _SHORTEST), key=len, reverse=True)))
+        values |= {text, *(value for name, value in _options(text) if _NAMED.search(name)), *_passwords(text)}
+    return Redactor(tuple(sorted((one for one in values if len(one) >= _SHORTEST), key=len, reverse=True)))
 
 
 def _register(references: Iterable[str], data: Path) -> None:
@@ -79,10 +79,10 @@ def _options(text: str) -> Iterable[tuple[str, str]]:
 def _passwords(text: str) -> Iterable[str]:
     """The password of a URL: as written, decoded, and encoded again."""
     try:
-        written = urlsplit(text).password or ""
+        password = urlsplit(text).password or ""
     except ValueError:
         return ()
-    return written, unquote(written), quote(unquote(written), safe="")
+    return password, unquote(password), quote(unquote(password), safe="")
 
 
 def redact_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,4 +91,4 @@ def redact_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 def redact_values(text: str, known: Collection[str]) -> str:
     """The message with every quoted text masked, except known names."""
-    return _QUOTED.sub(lambda found: found[0] if found[2] in known else f"{found[1]}...{found[1]}", text)
+    return _QUOTED.sub(lambda match: match[0] if match[2] in known else f"{match[1]}...{match[1]}", text)

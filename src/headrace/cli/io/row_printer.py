@@ -34,10 +34,10 @@ class RowPrinter:
 
     def rows(self, batch: Batch, schema: Schema) -> None:
         """Print a batch in the chosen format; by default raw values for a raw topic, JSON for a typed one."""
-        chosen = self._format or ("raw" if schema.is_raw else "json")
-        lines = _FORMATS[chosen](batch, schema)
-        if chosen.startswith("csv") and self._names:
-            lines, self._names = [_csv_names(schema, escape_formula if chosen == "csv" else str), *lines], False
+        form = self._format or ("raw" if schema.is_raw else "json")
+        lines = _FORMATS[form](batch, schema)
+        if form.startswith("csv") and self._names:
+            lines, self._names = [_csv_names(schema, escape_formula if form == "csv" else str), *lines], False
         out = _binary_output()
         out.write(b"".join(line + b"\n" for line in lines))
         out.flush()
@@ -87,14 +87,14 @@ def _csv_names(schema: Schema, text: Callable[[str], str]) -> bytes:
 def _table(batch: Batch, schema: Schema) -> Lines:
     documents = [{**orjson.loads(line)} for line in _json(batch, schema)]
     columns = ["$partition", "$offset", "$timestamp", *schema.names]
-    rows = [{name: _shown(document.get(name)) for name in columns} for document in documents]
+    rows = [{name: _cell(document.get(name)) for name in columns} for document in documents]
     console = output.stdout_console()
     with console.capture() as captured:
         console.print(output.table(rows, columns, title=batch.topic))
     return [captured.get().rstrip("\n").encode()]
 
 
-def _shown(value: Any) -> Any:
+def _cell(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, list | dict) else value
 
 
@@ -135,14 +135,14 @@ def log_columns(batch: Batch) -> list[dict[str, Any]]:
         n: batch.rows.column(n).to_pylist() if n in names else nothing for n in (*_TIMES, "$headers")
     }
     places = (batch.rows.column(n).to_pylist() for n in ("$offset", "$timestamp", "$sequence", "$deleted"))
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for i, (offset, timestamp, sequence, deleted) in enumerate(zip(*places, strict=True)):
         own = {"$topic": batch.topic, "$partition": batch.partition, "$offset": offset}
         own["$timestamp"] = output.time_text(timestamp)
         own |= {n: output.time_text(columns[n][i]) for n in _TIMES if columns[n][i] is not None}
         optional = {"$sequence": sequence, "$deleted": deleted or None, "$headers": _headers(columns["$headers"][i])}
-        found.append(own | {name: value for name, value in optional.items() if value is not None})
-    return found
+        rows.append(own | {name: value for name, value in optional.items() if value is not None})
+    return rows
 
 
 def _headers(headers: list[dict[str, Any]] | None) -> list[dict[str, str | None]] | None:

@@ -23,7 +23,7 @@ class DirectReader:
     def __init__(
         self,
         log: Log,
-        wanted: Subscription,
+        subscription: Subscription,
         printer: RowPrinter,
         start: offset_spec.OffsetSpec,
         partition: int | None,
@@ -31,8 +31,8 @@ class DirectReader:
     ) -> None:
         self._log = log
         self._waiter = AppendWaiter(log)
-        self._wanted = wanted
-        self._pattern = _compiled(wanted.pattern)
+        self._subscription = subscription
+        self._pattern = _compiled(subscription.pattern)
         self._printer = printer
         self._start = start
         self._partition = partition
@@ -70,10 +70,12 @@ class DirectReader:
                     self._positions[key] = offset_spec.resolve_offset(self._log, key, start, bounds[number])
 
     def _topics(self) -> list[Topic]:
-        named = [self._log.topic(name) for name in self._wanted.topics]
+        named = [self._log.topic(name) for name in self._subscription.topics]
         if self._pattern is None:
             return named
-        others = [t for t in self._log.topics() if t.name not in self._wanted.topics and not t.name.startswith("__")]
+        others = [
+            t for t in self._log.topics() if t.name not in self._subscription.topics and not t.name.startswith("__")
+        ]
         return named + [topic for topic in others if self._pattern.fullmatch(topic.name)]
 
     def _ends(self) -> dict[TopicPartition, int]:
@@ -86,7 +88,7 @@ class DirectReader:
             return remaining
         batch = self._read(partition, _PAGE if end is None else min(_PAGE, end - self._positions[partition]))
         self._positions[partition] = batch.next_offset
-        batch = batch.where(self._wanted.where)
+        batch = batch.where(self._subscription.where)
         if 0 < remaining < len(batch):
             batch = Batch(*partition, batch.rows.slice(0, remaining), batch.next_offset)
         if len(batch):

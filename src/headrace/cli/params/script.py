@@ -47,24 +47,24 @@ def analyze_script(script: Path | ScriptText) -> CheckedScript:
     return dialect_of(statements.language).check(statements.text, statements.name)
 
 
-def exit_on_errors(found: CheckedScript, *, as_json: bool) -> None:
+def exit_on_errors(checked: CheckedScript, *, as_json: bool) -> None:
     """If the script has errors, print them all and exit."""
-    if not found.errors:
+    if not checked.errors:
         return
-    for error in found.errors:
+    for error in checked.errors:
         error_output.print_error(error, as_json=as_json)
     if not as_json:
-        output.note(check_summary(found))
+        output.note(check_summary(checked))
     raise typer.Exit(error_output.EXIT_FAILED)
 
 
-def check_summary(found: CheckedScript) -> str:
+def check_summary(checked: CheckedScript) -> str:
     """`5 statements, 2 errors; 1 statement was not checked: it needs a rejected statement`."""
-    text = f"{_counted(found.statements, 'statement')}, {_counted(len(found.errors), 'error')}"
-    if not found.following:
+    text = f"{_counted(checked.statements, 'statement')}, {_counted(len(checked.errors), 'error')}"
+    if not checked.following:
         return text
-    was, needs = ("was", "it needs") if found.following == 1 else ("were", "they need")
-    return f"{text}; {_counted(found.following, 'statement')} {was} not checked: {needs} a rejected statement"
+    was, needs = ("was", "it needs") if checked.following == 1 else ("were", "they need")
+    return f"{text}; {_counted(checked.following, 'statement')} {was} not checked: {needs} a rejected statement"
 
 
 def _counted(number: int, what: str) -> str:

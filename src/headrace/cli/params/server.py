@@ -34,14 +34,14 @@ def resolve_token(call: CommandContext, address: str, file: Path | None = None) 
     from headrace.control.admin.discovery import local_token
 
     settings = call.settings()
-    chosen = file or (Path(settings.client.token_file) if settings.client.token_file else None)
+    token_file = file or (Path(settings.client.token_file) if settings.client.token_file else None)
     try:
-        if chosen is not None:
-            return chosen.read_text().strip() or None
+        if token_file is not None:
+            return token_file.read_text().strip() or None
         token = resolve_secrets(settings.client.token, settings.storage.data).reveal()
         return token or local_token(settings.storage.data, address)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"cannot read the token: {error}", where=str(chosen), fix="name another file") from error
+        raise BadSetting(f"cannot read the token: {error}", where=str(token_file), fix="name another file") from error
 
 
 def connect(call: CommandContext, server: str | None, token_file: Path | None = None) -> Client:

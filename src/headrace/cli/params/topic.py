@@ -28,10 +28,10 @@ _READERS: dict[type, tuple[Callable[[str], Any], str]] = {
 def topic_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that takes `**options` one option for each field; options that are not given are not passed."""
 
-    def call(*args: Any, **given: Any) -> None:
-        options = {name: given.pop(name) for name in TOPIC_OPTIONS}
-        wanted = {name: value for name, value in options.items() if value is not None}
-        command(*args, **given, **{n: None if v == NO_LIMIT else v for n, v in wanted.items()})
+    def call(*args: Any, **arguments: Any) -> None:
+        options = {name: arguments.pop(name) for name in TOPIC_OPTIONS}
+        present = {name: value for name, value in options.items() if value is not None}
+        command(*args, **arguments, **{n: None if v == NO_LIMIT else v for n, v in present.items()})
 
     signature = inspect.signature(command, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]

@@ -36,8 +36,8 @@ def size_option(help: str, *names: str) -> Any:
 
 def parse_pair(text: str) -> tuple[str, str]:
     """Parse `NAME=VALUE`."""
-    name, found, value = text.partition("=")
-    if not found or not name:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
         raise ValueError("write NAME=VALUE")
     return name, value
 

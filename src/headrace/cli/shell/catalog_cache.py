@@ -51,13 +51,13 @@ class CatalogCache:
 
 def catalog_names(entities: Iterable[Mapping[str, Any]]) -> CatalogNames:
     """The names in the server's responses."""
-    found = list(entities)
-    sources = _all(found, "sourceDescriptions")
+    documents = list(entities)
+    sources = _all(documents, "sourceDescriptions")
     return CatalogNames(
         {one["name"]: tuple(column["name"] for column in one["fields"]) for one in sources},
-        tuple(one["name"] for one in _all(found, "topics")),
-        tuple(one["name"] for one in _all(found, "functions")),
-        tuple(one["id"] for one in _all(found, "queries")),
+        tuple(one["name"] for one in _all(documents, "topics")),
+        tuple(one["name"] for one in _all(documents, "functions")),
+        tuple(one["id"] for one in _all(documents, "queries")),
     )
 
 

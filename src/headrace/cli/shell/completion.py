@@ -36,16 +36,16 @@ def complete(before: str, known: CatalogNames, after: str = "") -> list[Completi
     """Completions for the text before the cursor. The text after it may name sources, as in `SELECT | FROM clicks`."""
     if before.lstrip().startswith(COMMAND):
         return _of_command(before.lstrip(), known)
-    found = _FRAGMENT.search(before)
-    fragment = found.group() if found else ""
-    written = _statement(before[: len(before) - len(fragment)])
-    named = _named([*written, *_up_to_end(after)], known)
-    return _matching(fragment, _candidates(written, named, known))
+    match = _FRAGMENT.search(before)
+    fragment = match.group() if match else ""
+    tokens = _statement(before[: len(before) - len(fragment)])
+    sources = _named_sources([*tokens, *_up_to_end(after)], known)
+    return _matching(fragment, _candidates(tokens, sources, known))
 
 
 def _statement(text: str) -> list[Token]:
     """The tokens of the statement that is not terminated yet."""
-    rest = "" if not (found := list(split_input(text))) or found[-1].text.endswith(";") else found[-1].text
+    rest = "" if not (inputs := list(split_input(text))) or inputs[-1].text.endswith(";") else inputs[-1].text
     return list(tokenize(rest))
 
 
@@ -55,15 +55,15 @@ def _up_to_end(text: str) -> Iterator[Token]:
 
 def _matching(fragment: str, candidates: Iterable[tuple[str, str]]) -> list[Completion]:
     plain = fragment.lstrip("`").upper()
-    made = (
-        Completion(_written(word, kind, fragment), kind, len(fragment))
+    completions = (
+        Completion(_inserted_text(word, kind, fragment), kind, len(fragment))
         for word, kind in dict.fromkeys(candidates)
         if word.upper().startswith(plain) and not (kind == "keyword" and fragment.startswith("`"))
     )
-    return list(made)
+    return list(completions)
 
 
-def _written(word: str, kind: str, fragment: str) -> str:
+def _inserted_text(word: str, kind: str, fragment: str) -> str:
     if kind == "topic":  # case-sensitive
         return word if _PLAIN.fullmatch(word) and not fragment.startswith("`") else identifier_text(word)
     name = word if kind == "keyword" else quote_identifier(word, RESERVED)
@@ -89,18 +89,18 @@ _LISTED: Mapping[str, Callable[[CatalogNames], Iterable[str]]] = {
 
 
 def _candidates(
-    written: Sequence[Token], named: Mapping[str, tuple[str, ...]], known: CatalogNames
+    tokens: Sequence[Token], sources: Mapping[str, tuple[str, ...]], known: CatalogNames
 ) -> Iterator[tuple[str, str]]:
     """Words with their kinds, the likeliest first."""
-    last = [token.value.upper() for token in written[-2:]]
+    last = [token.value.upper() for token in tokens[-2:]]
     if last and (kind := _AFTER.get(last[-1]) or _dropped(last)):
         yield from ((name, kind) for name in _LISTED[kind](known))
         return
-    if last and last[-1] == "." and len(written) > 1:
-        yield from ((column, "column") for column in named.get(_plain(written[-2]), ()))
+    if last and last[-1] == "." and len(tokens) > 1:
+        yield from ((column, "column") for column in sources.get(_plain(tokens[-2]), ()))
         return
-    yield from ((column, "column") for columns in named.values() for column in columns)
-    if written:
+    yield from ((column, "column") for columns in sources.values() for column in columns)
+    if tokens:
         yield from ((name, "function") for name in known.functions)
     yield from ((word, "keyword") for word in sorted(keywords()))
 
@@ -109,17 +109,17 @@ def _dropped(last: Sequence[str]) -> str | None:
     return "source" if len(last) == 2 and last[0] in ("DROP", "ALTER") and last[1] in ("STREAM", "TABLE") else None
 
 
-def _named(written: Sequence[Token], known: CatalogNames) -> dict[str, tuple[str, ...]]:
+def _named_sources(tokens: Sequence[Token], known: CatalogNames) -> dict[str, tuple[str, ...]]:
     """The columns of the sources that the statement names, by source name and by alias."""
-    found: dict[str, tuple[str, ...]] = {}
-    words = [token for token in written if not (token.kind is Kind.WORD and token.value.upper() == "AS")]
+    columns_by_name: dict[str, tuple[str, ...]] = {}
+    words = [token for token in tokens if not (token.kind is Kind.WORD and token.value.upper() == "AS")]
     for one, following in pairwise([*words, None]):
         if one is None or (columns := known.sources.get(_plain(one))) is None:
             continue
-        found[_plain(one)] = columns
+        columns_by_name[_plain(one)] = columns
         if following is not None and _is_name(following):
-            found[_plain(following)] = columns
-    return found
+            columns_by_name[_plain(following)] = columns
+    return columns_by_name
 
 
 def _plain(token: Token) -> str:

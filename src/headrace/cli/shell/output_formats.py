@@ -116,10 +116,10 @@ def _vertical(arrivals: RowBuffer, first: Sequence[Row]) -> int:
     return len(first) + _counted(arrivals, lines)
 
 
-def _counted(arrivals: RowBuffer, shown: Callable[[list[Any]], Iterable[str]]) -> int:
+def _counted(arrivals: RowBuffer, render: Callable[[list[Any]], Iterable[str]]) -> int:
     count = 0
     for batch in arrivals.batches():
-        write(shown(batch))
+        write(render(batch))
         count += len(batch)
     return count
 
@@ -164,9 +164,9 @@ class CsvOutput:
     records = rows
 
     def _lines(self, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-        written = io.StringIO()
-        csv.writer(written, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
-        yield written.getvalue().removesuffix("\n")
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
+        yield text.getvalue().removesuffix("\n")
 
     def _cell(self, value: Any) -> Any:
         if isinstance(value, str):

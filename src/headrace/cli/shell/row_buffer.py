@@ -50,34 +50,34 @@ class RowBuffer:
         self._queue.put(end)
 
     def first(self, enough: int, timeout: float, further: float) -> list[Row]:
-        """Wait up to `patience` seconds for a row, and `shortly` seconds more for those that follow."""
-        found = self._take(enough, timeout)
-        until = time.monotonic() + (further if found else 0)
-        while not self.has_ended and len(found) < enough and (remaining := until - time.monotonic()) > 0:
-            found += self._take(enough - len(found), remaining)
-        if not found:
+        """Wait up to `timeout` seconds for a row, and `further` seconds more for those that follow."""
+        rows = self._take(enough, timeout)
+        until = time.monotonic() + (further if rows else 0)
+        while not self.has_ended and len(rows) < enough and (remaining := until - time.monotonic()) > 0:
+            rows += self._take(enough - len(rows), remaining)
+        if not rows:
             self._check()
-        return found
+        return rows
 
     def batches(self) -> Iterator[list[Row]]:
         """As many rows at a time as have arrived. An error is raised after the rows before it."""
         while not self.has_ended:
-            if found := self._take(_AT_ONCE, None):
-                yield found
+            if rows := self._take(_AT_ONCE, None):
+                yield rows
         self._check()
 
     def _take(self, enough: int, seconds: float | None) -> list[Row]:
         """Wait for rows, then take those that have already arrived, until there are enough."""
-        found: list[Row] = []
+        rows: list[Row] = []
         with suppress(queue.Empty):
             one = self._queue.get(timeout=seconds)
             while not isinstance(one, _End):
-                found += one
-                if len(found) >= enough:
-                    return found
+                rows += one
+                if len(rows) >= enough:
+                    return rows
                 one = self._queue.get_nowait()
             self.has_ended, self._error = True, one.error
-        return found
+        return rows
 
     def _check(self) -> None:
         if self._error is not None:

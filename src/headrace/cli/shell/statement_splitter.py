@@ -83,10 +83,10 @@ def word_command(text: str) -> str | None:
 
 def locate_error(error: HeadraceError, piece: ShellInput, text: str, name: str | None) -> HeadraceError:
     """The error with its location in the whole text, if the server reported one within the statement."""
-    found = _PLACE.fullmatch(error.where or "")
-    if found is None:
+    match = _PLACE.fullmatch(error.where or "")
+    if match is None:
         return error
-    span = _span(piece, text, int(found[1]), int(found[2]))
+    span = _span(piece, text, int(match[1]), int(match[2]))
     if isinstance(error, StatementError):
         error.span = span
         return error.located(text, name)
@@ -101,6 +101,6 @@ def _span(piece: ShellInput, text: str, line: int, column: int) -> Span:
     before = text[:start].splitlines(keepends=True)
     if not before or before[-1].endswith(("\n", "\r")):
         before.append("")
-    here = next(tokenize(text[start:]), None)
-    length = len(here.text) if here is not None and here.span.start == 0 else 1
+    token = next(tokenize(text[start:]), None)
+    length = len(token.text) if token is not None and token.span.start == 0 else 1
     return Span(start, start + length, len(before), len(before[-1]) + 1)

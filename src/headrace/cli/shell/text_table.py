@@ -32,8 +32,8 @@ def cell_text(value: Any) -> str:
 
 
 def escape_controls(text: str, allowed: str = "") -> str:
-    """Replace control characters by escapes, except the `kept` ones."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in allowed else ascii(found[0])[1:-1], text)
+    """Replace control characters by escapes, except the `allowed` ones."""
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in allowed else ascii(match[0])[1:-1], text)
 
 
 class TextTable:

@@ -44,17 +44,17 @@ class NotExpressibleInArrow(Exception):
 
 def push_down_filter(plan: n.Query) -> tuple[Expression | None, n.Node]:
     """The condition that a plan's source can apply with Arrow, and the remaining plan above it."""
-    found: list[Expression] = []
+    pushed: list[Expression] = []
 
     def change(node: n.Node) -> n.Node:
         if not isinstance(node, n.Filter) or not isinstance(node.input, n.Source) or len(plan.sources) > 1:
             return node
-        able, left = split_condition(node.condition, node.input.relation)
-        found.extend(() if able is None else (able,))
-        return node.input if left is None else replace(node, condition=left)
+        able, rest = split_condition(node.condition, node.input.relation)
+        pushed.extend(() if able is None else (able,))
+        return node.input if rest is None else replace(node, condition=rest)
 
-    left = rewrite_nodes(plan.sink, change)
-    return _all(found), left
+    remaining = rewrite_nodes(plan.sink, change)
+    return _all(pushed), remaining
 
 
 def split_condition(condition: Expression, relation: Relation) -> tuple[Expression | None, Expression | None]:
@@ -133,7 +133,7 @@ def _(e: ex.IsNull, relation: Relation, columns: Columns) -> Any:
 
 @evaluate.register
 def _(e: ex.In, relation: Relation, columns: Columns) -> Any:
-    found = [ex.Comparison(ty.BOOLEAN, Compare.EQUAL, e.value, item) for item in e.items]
-    if not found:
+    comparisons = [ex.Comparison(ty.BOOLEAN, Compare.EQUAL, e.value, item) for item in e.items]
+    if not comparisons:
         raise NotExpressibleInArrow("nothing to be in")
-    return reduce(pc.or_, [evaluate(one, relation, columns) for one in found])
+    return reduce(pc.or_, [evaluate(one, relation, columns) for one in comparisons])

@@ -47,8 +47,8 @@ class NativeReader(SpanReader):
         end = super().latestOffset(start, limit)
         if self.spec.hops is None or end["sequence"] == start["sequence"]:
             return end
-        _, reached = self.spans(start, _watermark_of(start), end["sequence"])
-        return {**end, "time": reached.now, "open": reached.open}
+        _, watermark = self.spans(start, _watermark_of(start), end["sequence"])
+        return {**end, "time": watermark.now, "open": watermark.open}
 
     def _wait_for_rows(self, after: int, limit: Any) -> int:
         """Windows closed by a batch are emitted in the next, so without rows Spark must get a response at once."""
@@ -64,20 +64,20 @@ class NativeReader(SpanReader):
         return self.spans(start, _watermark_of(start), end["sequence"])[0]
 
     def after_span(self, span: SequenceSpan) -> WatermarkState:
-        reached = span.before
+        watermark = span.before
         for partition in range(self.topic.partitions):
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto):
-                reached = reached.after_rows(
+                watermark = watermark.after_rows(
                     counting_times(decode_batch(batch, self.topic, self.spec), self.spec), self.spec
                 )
         for tick in self._ticks(span):
-            reached = reached.after_tick(latest_time(tick), self.spec)
-        return reached
+            watermark = watermark.after_tick(latest_time(tick), self.spec)
+        return watermark
 
     def _ticks(self, span: SequenceSpan) -> list[Batch]:
         """The ticks one by one, in order."""
-        found = self.view.scan(self.spec.ticks, 0, span.after, span.upto) if self.spec.ticks else ()
-        return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in found for i in range(len(batch))]
+        batches = self.view.scan(self.spec.ticks, 0, span.after, span.upto) if self.spec.ticks else ()
+        return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in batches for i in range(len(batch))]
 
     # -- in a task --------------------------------------------------------------------------------------------------
 
@@ -134,24 +134,24 @@ def rows_for_spark(
     batches: Iterable[Batch], topic: Topic, spec: NativeTaskSpec, before: WatermarkState, name: str
 ) -> Iterator[pa.RecordBatch]:
     """In a task: converts batches for Spark; at their end writes a note of this name."""
-    report, dead_letters, reached = TaskReport(0), [], before
+    report, dead_letters, watermark = TaskReport(0), [], before
     convert = _arrow_converter(spec)
     for batch in batches:
         if batch.topic == spec.ticks:
-            reached = reached.after_tick(latest_time(batch), spec)
+            watermark = watermark.after_tick(latest_time(batch), spec)
             continue
         rows = decode_batch(batch, topic, spec)
         report.records += len(batch)
         # If rows are ordered by time, a row can be late only with regard to the batches before.
-        now = (before if spec.by_time else reached).now
-        reached = reached.after_rows(_advancing_times(rows, spec), spec)
+        now = (before if spec.by_time else watermark).now
+        watermark = watermark.after_rows(_advancing_times(rows, spec), spec)
         rows, _ = validate(rows, spec, now)
         dead_letters += [report.dead_letter(problem, spec.plan) for problem in rows.problems]
         if len(rows.times):
             yield convert(rows)
-    if spec.final and reached.now != NEVER:
-        yield _clock(reached, spec)
-    report_watermark(report, spec, before, reached)
+    if spec.final and watermark.now != NEVER:
+        yield _clock(watermark, spec)
+    report_watermark(report, spec, before, watermark)
     task_notes.write_note(spec.folder, name, report, dead_letters)
 
 
@@ -179,10 +179,10 @@ def _arrow_converter(spec: NativeTaskSpec) -> Callable[[InputRows], pa.RecordBat
     return convert
 
 
-def _clock(reached: WatermarkState, spec: NativeTaskSpec) -> pa.RecordBatch:
+def _clock(watermark: WatermarkState, spec: NativeTaskSpec) -> pa.RecordBatch:
     assert spec.hops is not None
-    known = {"time": reached.now, "valued": True, "now": spec.hops.closed(reached.now)}
-    return pa.RecordBatch.from_pylist([known], spec.arrow)
+    clock = {"time": watermark.now, "valued": True, "now": spec.hops.closed(watermark.now)}
+    return pa.RecordBatch.from_pylist([clock], spec.arrow)
 
 
 def _note_name(partition: Any) -> str:

@@ -50,8 +50,8 @@ class InputRows:
     def where(self, mask: Mask) -> InputRows:
         if mask.all():
             return self
-        chosen = pa.array(mask)
-        return InputRows({name: column.filter(chosen) for name, column in self.columns.items()}, self.problems)
+        selected = pa.array(mask)
+        return InputRows({name: column.filter(selected) for name, column in self.columns.items()}, self.problems)
 
 
 def decode_batch(batch: Batch, topic: Topic, spec: NativeTaskSpec) -> InputRows:
@@ -90,9 +90,9 @@ def _from_columns(batch: Batch, topic: Topic, spec: NativeTaskSpec) -> InputRows
 def _column_names(spec: NativeTaskSpec, topic: Topic) -> dict[str, str]:
     """The topic's column by the frame's column."""
     relation = spec.source.relation
-    found = match_names(relation.columns, topic, spec.source.name)
+    matches = match_names(relation.columns, topic, spec.source.name)
     fields = {"k": relation.key, "v": relation.value}
-    return {f"{prefix}{i}": found[f.name] for prefix, those in fields.items() for i, f in enumerate(those)}
+    return {f"{prefix}{i}": matches[f.name] for prefix, those in fields.items() for i, f in enumerate(those)}
 
 
 def _not_deleted(deleted: pa.Array) -> pa.Array:
@@ -183,16 +183,16 @@ def validate(rows: InputRows, spec: NativeTaskSpec, now: int) -> tuple[InputRows
     mask = counting_mask(rows, spec)
     if spec.hops is None:
         return _with_reports(rows, spec, None if mask is None else ~mask, None), now
-    reached = stream_time_after(rows, spec, now)
-    if not _may_be_late(int(rows.times.min()), reached, spec.hops):
+    stream_time = stream_time_after(rows, spec, now)
+    if not _may_be_late(int(rows.times.min()), stream_time, spec.hops):
         rows.columns["now"] = integer_array(np.full(len(rows.times), now))
-        return _with_reports(rows, spec, None if mask is None else ~mask, None), reached
+        return _with_reports(rows, spec, None if mask is None else ~mask, None), stream_time
     stream_times = np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now)
     if not spec.by_time:
         stream_times = np.maximum.accumulate(stream_times)
     rows.columns["now"] = integer_array(stream_times)
     late, open_rows = _late(rows.times, stream_times, spec.hops)
-    return _with_reports(rows, spec, late if mask is None else late | ~mask, stream_times).where(open_rows), reached
+    return _with_reports(rows, spec, late if mask is None else late | ~mask, stream_times).where(open_rows), stream_time
 
 
 def _with_reports(rows: InputRows, spec: NativeTaskSpec, suspect: Mask | None, stream_times: Times | None) -> InputRows:
@@ -225,9 +225,9 @@ def _reported(
 ) -> list[Problem]:
     """The chain's reports on the rows at these positions, given the stream times of their arrival."""
     validator = RowValidator(spec.plan)
-    chosen = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
+    columns = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
     times = [None] * len(places) if stream_times is None else stream_times[places].tolist()
-    return [p for event, now in zip(_events(chosen, spec.source), times, strict=True) for p in validator(event, now)]
+    return [p for event, now in zip(_events(columns, spec.source), times, strict=True) for p in validator(event, now)]
 
 
 def _events(columns: dict[str, pa.Array], source: Source) -> Sequence[Event]:
@@ -245,8 +245,8 @@ class RowValidator:
 
     def __init__(self, plan: Query) -> None:
         self._stores: dict[str, dict[Any, Any]] = {}
-        self._found: list[Problem] = []
-        self._chain = Chain(plan, Context(self._store, self._found.append), rules=())
+        self._problems: list[Problem] = []
+        self._chain = Chain(plan, Context(self._store, self._problems.append), rules=())
         self._feed = self._chain.source_paths[0].feed
 
     def _store(self, name: str) -> Store:
@@ -258,6 +258,6 @@ class RowValidator:
             if now is not None and name.rpartition("/")[2] == _CLOCK:
                 store["now"] = now
         self._feed([event])
-        found = list(self._found)
-        self._found.clear()
-        return found
+        problems = list(self._problems)
+        self._problems.clear()
+        return problems

@@ -54,12 +54,12 @@ class SpanReader(EmbeddedStreamReader):
         """The tasks of a batch, and the stream time after it; cached, as Spark asks for both separately."""
         batch = (start["sequence"], before, upto)
         if self._cached_spans is None or self._cached_spans[0] != batch:
-            spans, (after, reached, _) = list[SequenceSpan](), batch
+            spans, (after, watermark, _) = list[SequenceSpan](), batch
             while after < upto:
                 end = min(self.view.cut(self.names, after, self.task_rows), upto)
-                spans.append(SequenceSpan(after, end, reached))
-                after, reached = end, self.after_span(spans[-1])
-            self._cached_spans = batch, spans, reached
+                spans.append(SequenceSpan(after, end, watermark))
+                after, watermark = end, self.after_span(spans[-1])
+            self._cached_spans = batch, spans, watermark
         return self._cached_spans[1], self._cached_spans[2]
 
 
@@ -86,7 +86,7 @@ def read_spans(
 ) -> DataFrame:
     """Reads the topics as a stream of the columns in `spec.arrow`."""
     source = type("SpanSource", (SpanSource,), {"reader_class": reader, "spec": spec})
-    given = spark.readStream.format(register_source(spark, source)).options(
+    stream_reader = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )
-    return with_admission_control(given, spark, max_rows).load()
+    return with_admission_control(stream_reader, spark, max_rows).load()

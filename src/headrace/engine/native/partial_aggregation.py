@@ -105,19 +105,19 @@ class PartialAggregation:
         arguments = {f"a{i}": columns[part.column] for i, part in enumerate(self.aggregates) if part.column}
         table = pa.table({**groups, **windows, **arguments, "time": columns["time"]})
         steps = [(f"a{i}" if part.column else [], self._step(part)) for i, part in enumerate(self.aggregates)]
-        made = table.group_by([*groups, *windows], use_threads=False).aggregate([("time", "max"), *steps])
+        grouped = table.group_by([*groups, *windows], use_threads=False).aggregate([("time", "max"), *steps])
         names = [*groups, *windows, "time", *(f"p{i}" for i in range(len(self.aggregates)))]
-        return dict(zip(names, (column.combine_chunks() for column in made.columns), strict=True))
+        return dict(zip(names, (column.combine_chunks() for column in grouped.columns), strict=True))
 
     def _step(self, part: PartialAggregate) -> str:
         return part.form.arrow_function if part.column else "count_all"
 
     def one_by_one(self, columns: Columns) -> dict[str, Any]:
         """The partial results of each row by itself."""
-        given = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)} | {"time": columns["time"]}
+        group_columns = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)} | {"time": columns["time"]}
         one = integer_array(np.ones(len(columns["time"]), np.int64))
         aggregates = [part.form.one_by_one(columns[part.column]) if part.column else one for part in self.aggregates]
-        return given | {f"p{i}": part for i, part in enumerate(aggregates)}
+        return group_columns | {f"p{i}": part for i, part in enumerate(aggregates)}
 
 
 class PartialAggregator:
@@ -130,9 +130,9 @@ class PartialAggregator:
     def __call__(self, columns: Columns) -> dict[str, Any]:
         if not self._pays:
             return self._partial.one_by_one(columns)
-        made, rows = self._partial.aggregate(columns), len(columns["time"])
-        self._pays = len(made["time"]) <= rows * _MAX_RATIO or rows < _MIN_ROWS_TO_JUDGE
-        return made
+        partial, rows = self._partial.aggregate(columns), len(columns["time"])
+        self._pays = len(partial["time"]) <= rows * _MAX_RATIO or rows < _MIN_ROWS_TO_JUDGE
+        return partial
 
 
 _MIN_ROWS_TO_JUDGE = 1_000

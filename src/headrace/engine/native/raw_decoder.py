@@ -52,10 +52,10 @@ def _decode_columns(decoded: ColumnarBatch, batch: Batch, spec: NativeTaskSpec) 
 def one_by_one(batch: Batch, spec: NativeTaskSpec) -> tuple[Columns, list[Problem]]:
     """Decodes through the serdes: columnar decoding must give the same result."""
     decoder, relation = _decoder(spec), spec.source.relation
-    made = [decoder.decode(record) for record in raw_records(batch)]
-    problems = [event for event in made if isinstance(event, Problem)]
-    events = [event for event in made if not isinstance(event, Problem)]
-    good = np.array([not isinstance(event, Problem) for event in made], bool)
+    decoded = [decoder.decode(record) for record in raw_records(batch)]
+    problems = [event for event in decoded if isinstance(event, Problem)]
+    events = [event for event in decoded if not isinstance(event, Problem)]
+    good = np.array([not isinstance(event, Problem) for event in decoded], bool)
     arrays = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
     columns = {name: arrays[name] for name in (*_fields(spec), *_ROW_COLUMNS)}
     return columns | _envelope(_where(batch, good), spec), problems

@@ -20,8 +20,8 @@ from headrace.schema import WIDER, Field
 
 def match_names(declared: Sequence[Field], topic: Topic, whose: str) -> dict[str, str]:
     """The name of the topic's column by declared column; raises SchemaMismatch with all differences."""
-    found = match_columns(declared, topic, whose, _is_readable_as)
-    return {name: column.name for name, column in found.items()}
+    matches = match_columns(declared, topic, whose, _is_readable_as)
+    return {name: column.name for name, column in matches.items()}
 
 
 def same_fields(actual: pa.DataType, declared: pa.DataType) -> bool:

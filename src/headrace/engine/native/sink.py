@@ -92,10 +92,10 @@ def order_windows(rows: DataFrame, spec: NativeTaskSpec) -> DataFrame:
     return rows.repartition(1).sortWithinPartitions(quote_name(start))
 
 
-def report_of(written: Sequence[Any], topic: str) -> TaskReport:
+def report_of(topic_counts: Sequence[Any], topic: str) -> TaskReport:
     """Reports the rows that a batch wrote; rows outside the topic could not be written, e.g. for a bad time."""
-    good = sum(row.rows for row in written if row.topic == topic)
-    bad = sum(row.rows for row in written if row.topic != topic)
+    good = sum(row.rows for row in topic_counts if row.topic == topic)
+    bad = sum(row.rows for row in topic_counts if row.topic != topic)
     return TaskReport(0, written=good, problems={"not-written": bad} if bad else {})
 
 
@@ -116,37 +116,42 @@ class RowEncoder:
     spec: NativeTaskSpec
 
     def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> TopicRows:
-        given = dict(zip(rows.schema.names, rows.columns, strict=True))
-        written = encode_columns(given, self.spec)
-        return self.one_by_one(rows, given, topics) if written is None else [(topics[0], written)]
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        encoded = encode_columns(columns, self.spec)
+        return self.one_by_one(rows, columns, topics) if encoded is None else [(topics[0], encoded)]
 
-    def one_by_one(self, rows: pa.RecordBatch, given: dict[str, pa.Array], topics: Sequence[Topic]) -> TopicRows:
+    def one_by_one(self, rows: pa.RecordBatch, columns: dict[str, pa.Array], topics: Sequence[Topic]) -> TopicRows:
         """Encodes row by row: columnar encoding must give the same result."""
         sink, encoder = self.spec.plan.sink, _encoder(self.spec)
-        keys, values = row_tuples(given, "k", sink.relation, "keyed"), row_tuples(given, "v", sink.relation, "valued")
-        headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
-        events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
-        made = [encoder.encode(event[:3], unpack_headers(event[3])) for event in events]
+        keys, values = (
+            row_tuples(columns, "k", sink.relation, "keyed"),
+            row_tuples(columns, "v", sink.relation, "valued"),
+        )
+        headers = columns["headers"].to_pylist() if "headers" in columns else [None] * len(rows)
+        events = zip(columns["time"].to_pylist(), keys, values, headers, strict=True)
+        encoded = [encoder.encode(event[:3], unpack_headers(event[3])) for event in events]
         report = TaskReport(0)
         parts = (
-            (topics[0], [record for record in made if isinstance(record, RawRecord)]),
+            (topics[0], [record for record in encoded if isinstance(record, RawRecord)]),
             (
                 topics[1],
-                [report.dead_letter(problem, self.spec.plan) for problem in made if isinstance(problem, Problem)],
+                [report.dead_letter(problem, self.spec.plan) for problem in encoded if isinstance(problem, Problem)],
             ),
         )
         return [(topic, payload_rows(rows_payload(records))) for topic, records in parts if records]
 
 
-def encode_columns(given: Mapping[str, pa.Array], spec: NativeTaskSpec) -> pa.RecordBatch | None:
+def encode_columns(columns: Mapping[str, pa.Array], spec: NativeTaskSpec) -> pa.RecordBatch | None:
     """Records for a raw topic; None if formats cannot write columns, or a row must not be written at all."""
-    made, relation = _payloads(spec), spec.plan.sink.relation
-    if made is None or (pc.min(given["time"]).as_py() or 0) < 0:
+    payloads, relation = _payloads(spec), spec.plan.sink.relation
+    if payloads is None or (pc.min(columns["time"]).as_py() or 0) < 0:
         return None
-    keys = made.keys([given[f"k{i}"] for i in range(len(relation.key))], given["keyed"], given.get("window_start"))
-    values = made.values([given[f"v{i}"] for i in range(len(relation.value))], given["valued"])
-    headers = header_column(given["headers"]) if "headers" in given else pa.nulls(len(keys), HEADERS_TYPE)
-    return pa.RecordBatch.from_arrays([keys, values, given["time"], headers], schema=ROWS)
+    keys = payloads.keys(
+        [columns[f"k{i}"] for i in range(len(relation.key))], columns["keyed"], columns.get("window_start")
+    )
+    values = payloads.values([columns[f"v{i}"] for i in range(len(relation.value))], columns["valued"])
+    headers = header_column(columns["headers"]) if "headers" in columns else pa.nulls(len(keys), HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays([keys, values, columns["time"], headers], schema=ROWS)
 
 
 @lru_cache(64)

@@ -124,16 +124,16 @@ def native_task_spec(
     spec = NativeTaskSpec(serialize_plan(plan), _columns(plan.sink), folder=folder, setup=setup, condition=condition)
     if (first := only_distinct(plan.sink)) is not None:
         return replace(spec, hops=_hops(first.window), ordered=True, distinct=True)
-    if (found := only_aggregate(plan.sink)) is None:
+    if (aggregate := only_aggregate(plan.sink)) is None:
         return spec
-    relation, hops = plan.sources[0].relation, _hops(found.relation.window)
+    relation, hops = plan.sources[0].relation, _hops(aggregate.relation.window)
     return replace(
         spec,
-        groups=tuple(column_name(named.expression.name, relation) for named in found.groups),
+        groups=tuple(column_name(named.expression.name, relation) for named in aggregate.groups),
         aggregates=True,
         hops=hops,
         by_time=by_time,
-        ordered=any(is_ordered(call) for call in found.calls),
+        ordered=any(is_ordered(call) for call in aggregate.calls),
         final=is_final(plan),
         ticks=ticks,
         partial=_partial(only_aggregate(above), hops),
@@ -150,8 +150,8 @@ def _partial(node: Any, hops: WindowSpec | None) -> PartialAggregation | None:
 def _columns(top: n.Node) -> tuple[str, ...]:
     """The frame's columns that any node above the source reads; others are not read from the log."""
     ((source, values),) = values_read(top)
-    found = {column_name(name, source.relation) for name in values} | _key_columns(top, source.relation)
-    return tuple(sorted(found, key=lambda name: (name[0], int(name[1:]))))
+    names = {column_name(name, source.relation) for name in values} | _key_columns(top, source.relation)
+    return tuple(sorted(names, key=lambda name: (name[0], int(name[1:]))))
 
 
 def _key_columns(top: n.Node, relation: Relation) -> set[str]:

@@ -65,16 +65,16 @@ def _window_ranges(times: Times, hops: WindowSpec) -> Iterator[WindowRange]:
 
 
 def _merge_ranges(ranges: Iterable[WindowRange], lowest: int) -> tuple[WindowRange, ...]:
-    found: list[WindowRange] = []
+    merged: list[WindowRange] = []
     for start, last in sorted(ranges):
         first = max(start, lowest)
         if first > last:
             continue
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
-            found.append((first, last))
-    return tuple(found) if len(found) <= _MAX_RANGES else _widest_gaps(found)
+            merged.append((first, last))
+    return tuple(merged) if len(merged) <= _MAX_RANGES else _widest_gaps(merged)
 
 
 def _widest_gaps(ranges: Sequence[WindowRange]) -> tuple[WindowRange, ...]:
@@ -87,20 +87,20 @@ def _widest_gaps(ranges: Sequence[WindowRange]) -> tuple[WindowRange, ...]:
 # -- reports of tasks, and the driver's use of them ------------------------------------------------------------------
 
 
-def report_watermark(report: TaskReport, spec: NativeTaskSpec, before: WatermarkState, reached: WatermarkState) -> None:
+def report_watermark(report: TaskReport, spec: NativeTaskSpec, before: WatermarkState, after: WatermarkState) -> None:
     """In a task: adds the stream time after its rows to its report."""
-    report.time = None if reached.now == NEVER else reached.now
+    report.time = None if after.now == NEVER else after.now
     if spec.final and spec.hops is not None:
-        report.open = list(reached.open)
-        report.follows = spec.hops.closed(reached.now) > spec.hops.closed(before.now)
+        report.open = list(after.open)
+        report.follows = spec.hops.closed(after.now) > spec.hops.closed(before.now)
 
 
 def merge_watermarks(reports: Iterable[TaskReport], before: WatermarkState, spec: NativeTaskSpec) -> WatermarkState:
     """The state after the tasks of a batch."""
-    reached = before
+    merged = before
     for report in reports:
-        reached = reached.merged(parse_watermark(NEVER if report.time is None else report.time, report.open), spec)
-    return reached
+        merged = merged.merged(parse_watermark(NEVER if report.time is None else report.time, report.open), spec)
+    return merged
 
 
 class DeadlineTracker:

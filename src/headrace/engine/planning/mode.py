@@ -88,9 +88,9 @@ def choose_execution(
     )
     execution_mode = _chosen_mode(reasons, settings, started_in)
     is_stateful = bool(state_shape(query)) or len(query.sources) > 1 or not embedded
-    found = key_group_assigner(query, timed=True)
-    key_groups = (settings.query.key_groups if found.are_several else 1) if is_stateful else 0
-    reason = found.reason if is_stateful else None
+    assigner = key_group_assigner(query, timed=True)
+    key_groups = (settings.query.key_groups if assigner.are_several else 1) if is_stateful else 0
+    reason = assigner.reason if is_stateful else None
     refused = bool(reasons) and settings.query.execution_mode == NATIVE
     arrow_steps = _arrow_steps(query) if execution_mode == NATIVE else ()
     emits = _emits(query, execution_mode, settings)

@@ -58,7 +58,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
         yield from (node.traits.not_in_sparksql or "several sources meet" for node in joins)
         return
     yield from _source(source, topics.get(source.topic))
-    sink, found = topics.get(plan.sink.topic), only_aggregate(plan.sink)
+    sink, aggregate = topics.get(plan.sink.topic), only_aggregate(plan.sink)
     if plan.sink.timestamp is not None and sink is not None and not sink.schema.is_raw:
         yield "a column becomes the time of rows of a topic with a schema"
     for node in n.walk(plan.sink):
@@ -66,8 +66,8 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
         yield from _failing(node)
         if isinstance(node, n.Filter) and node.relation.kind is Kind.TABLE and not is_final(plan):
             yield "whether a row that does not fit had fitted before is known record by record"
-    if found is not None:
-        yield from _aggregate(found, plan, topics.get(source.topic), kafka)
+    if aggregate is not None:
+        yield from _aggregate(aggregate, plan, topics.get(source.topic), kafka)
     if only_distinct(plan.sink) is not None:
         yield from _distinct(plan, topics.get(source.topic), kafka)
 

@@ -61,9 +61,9 @@ class CompiledRealtimeQuery:
 
     def lag(self, position: Mapping[str, Mapping[str, int]] | None) -> int:
         """The number of records after a position; None is the beginning."""
-        reached = (position or {}).get(self.topic, {})
+        offsets = (position or {}).get(self.topic, {})
         return sum(
-            self._count(partition, max(reached.get(str(partition), 0), bounds.start), bounds.end)
+            self._count(partition, max(offsets.get(str(partition), 0), bounds.start), bounds.end)
             for partition, bounds in self.log.bounds(self.topic).items()
         )
 
@@ -97,20 +97,20 @@ def compile_realtime_query(
         own.conf.set(name, value)
     reader = subscribe(own.readStream.format("kafka"), log.settings, [log.topic(source.topic)])
     read = source_frame(reader.option("startingOffsets", json.dumps(start) if start else "earliest").load(), source)
-    made = compile_node(rewrite_nodes(sink, _passing), read)
+    compiled = compile_node(rewrite_nodes(sink, _passing), read)
     codes = [f.expr(f"count_if(headers.code = {quote_text(code)})").alias(code) for code in envelope.CODES]
-    counted = made.observe(COUNTS_METRIC, f.count("*").alias("all"), *codes)
-    return CompiledRealtimeQuery(_written(counted, plan, run), _options(log, sink), log, source.topic, every)
+    counted = compiled.observe(COUNTS_METRIC, f.count("*").alias("all"), *codes)
+    return CompiledRealtimeQuery(_kafka_rows(counted, plan, run), _options(log, sink), log, source.topic, every)
 
 
 def _options(log: KafkaLog, sink: n.Sink) -> dict[str, str]:
     settings = log.settings
-    given = java_client_options(client_options(settings))
+    java_options = java_client_options(client_options(settings))
     largest = max(log.topic(name).spec.max_record_bytes for name in (sink.topic, dead_letter_topic(sink.topic)))
     return {
         "kafka.bootstrap.servers": settings.kafka.bootstrap_servers,
         "kafka.max.request.size": str(largest),
-        **{f"kafka.{name}": value for name, value in given.items()},
+        **{f"kafka.{name}": value for name, value in java_options.items()},
     }
 
 
@@ -121,7 +121,7 @@ def source_frame(records: DataFrame, source: n.Source) -> DataFrame:
     """Kafka's columns as a frame (see `sparksql.frames`), including rows of records that cannot be read."""
     for stage in [*formats.decode_stages(source, secrets.token_hex(8)), *envelope.arrival_stages(source)]:
         records = records.selectExpr("*", *(f"{text} as `{name}`" for name, text in stage.items()))
-    made = {
+    expressions = {
         "sequence": "0L",
         "place": "cast(array() as array<int>)",
         "time": "coalesce(time, 0L)",
@@ -129,7 +129,7 @@ def source_frame(records: DataFrame, source: n.Source) -> DataFrame:
         "valued": "value_present",
         "headers": envelope.carried_headers(),
     }
-    return records.selectExpr(*(f"{made.get(name, name)} as {name}" for name in frame_columns(source.relation)))
+    return records.selectExpr(*(f"{expressions.get(name, name)} as {name}" for name in frame_columns(source.relation)))
 
 
 # -- processing of rows ----------------------------------------------------------------------------------------------
@@ -147,14 +147,14 @@ def _(node: DeadLetterPassingFilter, rows: DataFrame) -> DataFrame:
 
 def _passing(node: n.Node) -> n.Node:
     others: dict[type[n.Node], Any] = {n.Source: FrameSource, n.Filter: DeadLetterPassingFilter}
-    given = {field.name: getattr(node, field.name) for field in fields(node)}
-    return others[type(node)](**given) if type(node) in others else node
+    arguments = {field.name: getattr(node, field.name) for field in fields(node)}
+    return others[type(node)](**arguments) if type(node) in others else node
 
 
 # -- from rows to records -------------------------------------------------------------------------------------------
 
 
-def _written(rows: DataFrame, plan: n.Query, run: str) -> DataFrame:
+def _kafka_rows(rows: DataFrame, plan: n.Query, run: str) -> DataFrame:
     """The columns that Spark's Kafka sink writes; each row names its topic."""
     source, sink = plan.sources[0], plan.sink
     results = {

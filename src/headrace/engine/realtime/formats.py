@@ -98,14 +98,14 @@ def key_bytes(form: Format, relation: Relation) -> str:
     """The key of a row of the frame."""
     if not relation.key:
         return "cast(null as binary)"
-    made = _WRITERS[form.name](relation.key, "k", len(relation.key) == 1)
-    return f"if(keyed, {made}, null)"
+    key = _WRITERS[form.name](relation.key, "k", len(relation.key) == 1)
+    return f"if(keyed, {key}, null)"
 
 
 def value_bytes(form: Format, relation: Relation) -> str:
     """The value of a row of the frame; null is a deletion."""
-    made = _WRITERS[form.name](relation.value, "v", _is_bare(form, relation.value))
-    return f"if(valued, {made}, null)"
+    value = _WRITERS[form.name](relation.value, "v", _is_bare(form, relation.value))
+    return f"if(valued, {value}, null)"
 
 
 def _json_bytes(columns: Sequence[Field], prefix: str, bare: bool) -> str:

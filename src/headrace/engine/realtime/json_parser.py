@@ -38,7 +38,7 @@ class JsonDocument:
 
     def stages(self) -> list[ColumnStage]:
         """Column by column; `<side>_present` is whether there is a row, `<side>_fault` why it cannot be read."""
-        return [self._parsed(), *self._entries(), *self._found(), self._values(), self._faults()]
+        return [self._parsed(), *self._entries(), *self._raw_values(), self._values(), self._faults()]
 
     def _of(self, name: str) -> str:
         return f"{self.side}_{name}"
@@ -47,9 +47,9 @@ class JsonDocument:
         text = f"cast({self.payload} as string)"
         opening, closing = ('[{"c":', "}") if self.bare else ("[", "")
         ending = f'{closing},{{"{self.secret}":null}}]'
-        listed = f"concat({quote_text(opening)}, {text}, {quote_text(ending)})"
+        documents = f"concat({quote_text(opening)}, {text}, {quote_text(ending)})"
         parsed = {
-            self._of(name): f"from_json({listed}, 'array<map<string, {kind}>>', {_OPTIONS})"
+            self._of(name): f"from_json({documents}, 'array<map<string, {kind}>>', {_OPTIONS})"
             for name, kind in (("texts", "string"), ("variants", "variant"))
         }
         return {self._of("text"): text, **parsed}
@@ -81,7 +81,7 @@ class JsonDocument:
         exact = f"nullif(array_position({names}, {quote_text(field.name)}), 0)"
         return f"cast(coalesce({exact}, array_position({names}, {other}), 0) as int)"
 
-    def _found(self) -> list[ColumnStage]:
+    def _raw_values(self) -> list[ColumnStage]:
         """For each column: its text from Spark's parser, its value, its kind, and its text with all digits."""
         stages: list[ColumnStage] = [{}, {}, {}]
         for i, field in enumerate(self.columns):
@@ -114,8 +114,8 @@ class JsonDocument:
     def _misfit(self, i: int, field: Field) -> str:
         raw, value = self._of(f"raw{i}"), f"{self.side[0]}{i}"
         message = quote_text(f'column "{field.name}": realtime mode cannot read {kind_name(field.type)} from ')
-        shown = f"concat({message}, coalesce(lower({self._of(f'kind{i}')}), 'nothing'), ' ', substr({raw}, 1, 40))"
-        return f"when {raw} is not null and {value} is null then {shown}"
+        text = f"concat({message}, coalesce(lower({self._of(f'kind{i}')}), 'nothing'), ' ', substr({raw}, 1, 40))"
+        return f"when {raw} is not null and {value} is null then {text}"
 
 
 # -- what Spark's parser accepts and headrace's refuses --------------------------------------------------------------

@@ -41,9 +41,9 @@ _DECIMAL = r"^-?[0-9]{1,400}(?:[.][0-9]{1,400})?$"
 _BASE64 = r"^[A-Za-z0-9+/]*={0,2}$"
 
 
-def read_sql(kind: pa.DataType, raw: str, exact: str, found: str) -> str:
+def read_sql(kind: pa.DataType, raw: str, exact: str, actual_kind: str) -> str:
     """The value of a column, from its text in the document and the kind that was found there."""
-    words = {name: form.format(kind=found) for name, form in _KINDS.items()}
+    words = {name: form.format(kind=actual_kind) for name, form in _KINDS.items()}
     return _READERS[kind_name(kind)](kind).format(raw=raw, exact=exact, **words)
 
 
@@ -134,7 +134,7 @@ def is_writable(kind: pa.DataType) -> bool:
 
 def _text() -> str:
     """Few texts contain characters that must be escaped; in those every control character is replaced."""
-    usual = reduce(lambda made, sign: f"replace({made}, {_sql(sign)}, {_sql(_SHORT[sign])})", _SHORT, "{value}")
+    usual = reduce(lambda text, sign: f"replace({text}, {_sql(sign)}, {_sql(_SHORT[sign])})", _SHORT, "{value}")
     code = "concat('\\\\u00', lower(lpad(hex(x), 2, '0')))"
     escaped = f"aggregate(sequence(0, 31), {usual}, (made, x) -> replace(made, chr(x), {code}))"
     return f"concat('\"', if({{value}} rlike {_like(_ODD)}, {escaped}, {{value}}), '\"')"

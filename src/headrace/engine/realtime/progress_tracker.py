@@ -31,5 +31,5 @@ class ProgressTracker:
 def _report(batch: Any) -> TaskReport:
     counts = batch["observedMetrics"].get(COUNTS_METRIC)
     problems = {code: counts[code] for code in CODES if counts[code]} if counts else {}
-    written = counts["all"] - sum(problems.values()) if counts else 0
-    return TaskReport(0, batch["numInputRows"], written, problems)
+    results = counts["all"] - sum(problems.values()) if counts else 0
+    return TaskReport(0, batch["numInputRows"], results, problems)

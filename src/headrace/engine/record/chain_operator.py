@@ -135,12 +135,12 @@ def run_records(
         pipe.run_runs(arrived.runs(start, end))
     _count(report, spec, arrived, clocks)
     report.deadline = pipe.chain.deadline()
-    written = _writer(spec).write(
+    payloads = _writer(spec).write(
         merge_changes(results, plan.sink.relation) if spec.merges else results, context.report
     )
-    report.written += sum(count for count, _ in written)
+    report.written += sum(count for count, _ in payloads)
     results.entries.clear()  # the pipeline references them, and itself in cycles
-    out: list[Output] = [(plan.sink.topic, rows) for _, rows in written]
+    out: list[Output] = [(plan.sink.topic, rows) for _, rows in payloads]
     return [*out, (dead_letter_topic(plan.sink.topic), rows_payload(dead))] if dead else out
 
 
@@ -184,19 +184,19 @@ class ChainClocks:
 
     def __init__(self, stores: Callable[[str], Store]) -> None:
         self._stores = stores
-        self._found: list[Store] = []
+        self._clock_stores: list[Store] = []
 
     def store(self, name: str) -> Store:
-        found = self._stores(name)
+        store = self._stores(name)
         if name.rpartition("/")[2] == "clock":
-            self._found.append(found)
-        return found
+            self._clock_stores.append(store)
+        return store
 
     def latest(self, times: Numbers) -> int | None:
         """The latest time of the clocks; where no step has a clock, the latest of these times."""
-        if not self._found:
+        if not self._clock_stores:
             return int(times.max()) if len(times) else None
-        return max((clock["now"] for clock in self._found if "now" in clock), default=None)
+        return max((clock["now"] for clock in self._clock_stores if "now" in clock), default=None)
 
 
 def _count(report: TaskReport, spec: RecordTaskSpec, arrived: ArrivedRecords, clocks: ChainClocks) -> None:

@@ -36,7 +36,7 @@ class ResultWriter:
 
     def write(self, results: Results, report: OnProblem) -> list[WrittenPayload]:
         """Returns rows for the topic; results that could not be written are reported."""
-        return [written for piece in _pieces(results) for written in self._write(piece, report)]
+        return [payload for piece in _pieces(results) for payload in self._write(piece, report)]
 
 
 def _pieces(results: Results) -> Iterator[Results]:
@@ -73,11 +73,11 @@ class _Records:
     def _one_by_one(self, results: Results, report: OnProblem) -> Iterator[WrittenPayload]:
         encode, headers = self._encoder.encode, results.headers
         pairs = zip(results.entries, headers, strict=True) if headers else ((entry, ()) for entry in results.entries)
-        made = [encode(entry, carried) for entry, carried in pairs]
-        for record in made:
+        encoded = [encode(entry, carried) for entry, carried in pairs]
+        for record in encoded:
             if isinstance(record, Problem):
                 report(record)
-        rows = [record for record in made if isinstance(record, RawRecord)]
+        rows = [record for record in encoded if isinstance(record, RawRecord)]
         if rows:
             yield len(rows), rows_payload(rows)
 

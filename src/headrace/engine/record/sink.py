@@ -36,9 +36,9 @@ class RecordSink(Sink):
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Writes a batch, once. A batch that is already in the log is still computed, to produce its state."""
-        found = rows.collect()
-        self.commit(batch, [one for row in found if row.topic == _STAGED for one in marshal.loads(row.payload)])
-        self._on_report(batch, [TaskReport.unpacked(row.payload) for row in found if row.topic is None])
+        collected = rows.collect()
+        self.commit(batch, [one for row in collected if row.topic == _STAGED for one in marshal.loads(row.payload)])
+        self._on_report(batch, [TaskReport.unpacked(row.payload) for row in collected if row.topic is None])
 
 
 @dataclass(frozen=True)

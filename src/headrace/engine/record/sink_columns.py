@@ -65,13 +65,13 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     if topic.schema.is_raw:
         return None
     bounds = WINDOW_BOUND_FIELDS if sink.relation.window else ()
-    wanted = [*sink.relation.columns, *needed_bounds(sink.relation)]
-    match_columns(wanted, topic, sink.name, _takes, fix=_FIX)
+    required = [*sink.relation.columns, *needed_bounds(sink.relation)]
+    match_columns(required, topic, sink.name, _takes, fix=_FIX)
     actual = {field.name.upper(): field for field in topic.schema.fields}
 
     def column(field: Field) -> SinkColumn | None:
-        found = actual.get(field.name.upper())
-        return found and SinkColumn(found.name, found.type, field.type)
+        match = actual.get(field.name.upper())
+        return match and SinkColumn(match.name, match.type, field.type)
 
     parts = (sink.relation.key, bounds, sink.relation.value)
     key, ends, row = (tuple(column(field) for field in fields) for fields in parts)

@@ -155,8 +155,8 @@ class BucketStore(MutableMapping[Any, Any]):
 
     def close(self) -> None:
         """Releases all entries."""
-        for held in (self._slots, self._loaded, self._root.entries):
-            held.clear()
+        for entries in (self._slots, self._loaded, self._root.entries):
+            entries.clear()
 
     # -- finding the bucket of a key
     # -------------------------------------------------------------------------------------
@@ -170,16 +170,16 @@ class BucketStore(MutableMapping[Any, Any]):
         return slot
 
     def _bucket(self, number: int) -> Bucket:
-        found = self._loaded.get(number)
-        if found is None:
+        bucket = self._loaded.get(number)
+        if bucket is None:
             if self._cached_bytes > MAX_CACHED_BYTES:
                 self._evict()
             if self._should_load_all():
                 self._load_all()
             else:
                 self._load([number])
-            found = self._loaded[number]
-        return found
+            bucket = self._loaded[number]
+        return bucket
 
     def _should_load_all(self) -> bool:
         """Reading one by one is slow; without `touches`, as many again as were read already are expected."""
@@ -244,10 +244,10 @@ class BucketStore(MutableMapping[Any, Any]):
     def _add_buckets(self) -> None:
         """Adds buckets as the entries require; a store never shrinks, except when it is empty."""
         before = self.shape.buckets
-        wanted = min(self.shape.entries, int(self.shape.entries * self._weight / BUCKET_BYTES))
-        if wanted >= 2 * before:
-            self._redistribute(wanted)
-        while self.shape.buckets < wanted:
+        required = min(self.shape.entries, int(self.shape.entries * self._weight / BUCKET_BYTES))
+        if required >= 2 * before:
+            self._redistribute(required)
+        while self.shape.buckets < required:
             self._split()
         if self.shape.buckets > before:
             self._slots.clear()
@@ -313,18 +313,18 @@ class KeyGroupState:
     def __post_init__(self) -> None:
         self._where = "" if self.key_group is None else f"key group {self.key_group}, "
         data = self.storage.read([ROOT])[0]
-        self._known: dict[str, StoreRoot] = decode(data, f"{self._where}root") if data else {}
+        self._roots: dict[str, StoreRoot] = decode(data, f"{self._where}root") if data else {}
 
     def store(self, name: str) -> BucketStore:
         if name not in self.stores:
-            *shape, inline = self._known.get(name, (0, 0, 0, b""))
+            *shape, inline = self._roots.get(name, (0, 0, 0, b""))
             self.stores[name] = BucketStore(name, self.storage, StoreSize(*shape), inline, self._where, self.touches)
         return self.stores[name]
 
     @property
     def entries(self) -> int:
         """The number of entries in the key group, over all stores."""
-        known = sum(entries for name, (entries, *_) in self._known.items() if name not in self.stores)
+        known = sum(entries for name, (entries, *_) in self._roots.items() if name not in self.stores)
         return known + sum(map(len, self.stores.values()))
 
     def save(self) -> None:
@@ -342,12 +342,12 @@ class KeyGroupState:
     def _changes(self) -> Iterator[Change]:
         for store in self.stores.values():
             yield from store.changes()
-        root = self._known | {name: _known(store) for name, store in self.stores.items()}
-        root = {name: known for name, known in root.items() if known[0]}
-        if root != self._known:
+        root = self._roots | {name: _root_of(store) for name, store in self.stores.items()}
+        root = {name: entry for name, entry in root.items() if entry[0]}
+        if root != self._roots:
             yield ROOT, encode(root) if root else None
-            self._known = root
+            self._roots = root
 
 
-def _known(store: BucketStore) -> StoreRoot:
+def _root_of(store: BucketStore) -> StoreRoot:
     return store.shape.entries, store.shape.buckets, store.shape.size, store.inline

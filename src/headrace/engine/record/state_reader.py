@@ -60,11 +60,11 @@ def find_checkpoint(folder: Path, name: str) -> Checkpoint:
 
 def store_summaries(spark: SparkSession, checkpoint: Checkpoint) -> list[StoreSummary]:
     """Summarizes each store, by name. Only the roots of key groups are read."""
-    found: defaultdict[str, list[StoreRoot]] = defaultdict(list)
+    roots: defaultdict[str, list[StoreRoot]] = defaultdict(list)
     for key_group, _, _, data in _rows(spark, checkpoint, roots=True):
-        for name, known in decode(data, f"key group {key_group}, root").items():
-            found[name].append(known)
-    return [_summary(name, found[name]) for name in sorted(found)]
+        for name, root in decode(data, f"key group {key_group}, root").items():
+            roots[name].append(root)
+    return [_summary(name, roots[name]) for name in sorted(roots)]
 
 
 def _summary(name: str, parts: list[StoreRoot]) -> StoreSummary:
@@ -74,10 +74,12 @@ def _summary(name: str, parts: list[StoreRoot]) -> StoreSummary:
 
 def find_entries(spark: SparkSession, checkpoint: Checkpoint, key: str) -> Iterator[StateEntry]:
     """Finds entries with the key, or with a part of a key equal to it. Reads all buckets, one after the other."""
-    wanted = key_candidates(key)
+    candidates = key_candidates(key)
     for key_group, store, number, data in _rows(spark, checkpoint):
         for name, entries in _stores_in(key_group, (store, number), data):
-            yield from (StateEntry(key_group, name, *item) for item in entries.items() if key_matches(item[0], wanted))
+            yield from (
+                StateEntry(key_group, name, *item) for item in entries.items() if key_matches(item[0], candidates)
+            )
 
 
 def _stores_in(key_group: int, address: tuple[str, int], data: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
@@ -123,5 +125,5 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def key_matches(key: Any, wanted: list[Any]) -> bool:
-    return key in wanted or (isinstance(key, tuple) and any(key_matches(part, wanted) for part in key))
+def key_matches(key: Any, candidates: list[Any]) -> bool:
+    return key in candidates or (isinstance(key, tuple) and any(key_matches(part, candidates) for part in key))

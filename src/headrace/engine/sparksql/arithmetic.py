@@ -102,8 +102,8 @@ def _widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every integer or decimal of the source type fits the target, a decimal."""
     if not ty.is_decimal(target) or not (source in (ty.INT, ty.BIGINT) or ty.is_decimal(source)):
         return False
-    given = ty.as_decimal(source)
-    return target.scale >= given.scale and target.precision - target.scale >= given.precision - given.scale
+    decimal = ty.as_decimal(source)
+    return target.scale >= decimal.scale and target.precision - target.scale >= decimal.precision - decimal.scale
 
 
 def milliseconds(text: str, kind: pa.DataType) -> str:

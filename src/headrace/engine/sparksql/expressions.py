@@ -60,18 +60,18 @@ def never_fails(expression: Expression, relation: Relation) -> bool:
 def _piece(expression: Expression, relation: Relation) -> SqlFragment:
     if _may_be_minus_zero(expression):
         raise NotExpressible("a constant that may be -0.0, which Spark takes for 0.0")
-    made = render(expression, relation)
-    if len(made.text) > MAX_SQL_CHARS:
+    fragment = render(expression, relation)
+    if len(fragment.text) > MAX_SQL_CHARS:
         raise NotExpressible("it is too long")
-    return made
+    return fragment
 
 
 def _sound(expression: Expression, relation: Relation) -> str:
     """An operand whose nulls matter: it must not be one that can fail."""
-    made = _piece(expression, relation)
-    if made.fails:
+    fragment = _piece(expression, relation)
+    if fragment.fails:
         raise NotExpressible("a part that fails makes all of it null")
-    return made.text
+    return fragment.text
 
 
 @singledispatch
@@ -212,8 +212,8 @@ def _(e: ex.IsNull, relation: Relation) -> SqlFragment:
 @render.register
 def _(e: ex.In, relation: Relation) -> SqlFragment:
     value = (_sound(e.value, relation), e.value.type)
-    found = [_compared(Compare.EQUAL, value, (_sound(item, relation), item.type)) for item in e.items]
-    return SqlFragment(f"({' or '.join(found) or 'false'})")
+    comparisons = [_compared(Compare.EQUAL, value, (_sound(item, relation), item.type)) for item in e.items]
+    return SqlFragment(f"({' or '.join(comparisons) or 'false'})")
 
 
 @render.register
@@ -347,5 +347,5 @@ def _out_of(text: str, kind: pa.DataType) -> str:
 def _holds_time(kind: pa.DataType) -> bool:
     if ty.is_nested(kind):
         inside: Sequence[pa.DataType] = [kind.field(i).type for i in range(kind.num_fields)]
-        return reduce(lambda found, k: found or _holds_time(k) or k == ty.DATE, inside, ty.is_map(kind))
+        return reduce(lambda holds, k: holds or _holds_time(k) or k == ty.DATE, inside, ty.is_map(kind))
     return kind in _OWN

@@ -124,27 +124,28 @@ class ExpressionEvaluator:
 
     def __call__(self, *arrays: pa.Array) -> pa.Array:
         expressions, relation, evaluate = _evaluator(self.data)
-        given = dict(zip(self.inputs, arrays, strict=True))
-        keys = row_tuples(given, "k", relation, "keyed")
-        rows = row_tuples(given, "v", relation, "valued")
+        named_arrays = dict(zip(self.inputs, arrays, strict=True))
+        keys = row_tuples(named_arrays, "k", relation, "keyed")
+        rows = row_tuples(named_arrays, "v", relation, "valued")
         results = [
-            evaluate(time, key, row) for time, key, row in zip(given["time"].to_pylist(), keys, rows, strict=True)
+            evaluate(time, key, row)
+            for time, key, row in zip(named_arrays["time"].to_pylist(), keys, rows, strict=True)
         ]
         kinds = _kinds(expressions)
         columns = [to_column([result[i] for result in results], kind) for i, kind in enumerate(kinds)]
         return pa.StructArray.from_arrays(columns, [f"e{i}" for i in range(len(kinds))])
 
 
-def row_tuples(given: Mapping[str, pa.Array], prefix: str, relation: Relation, present: str) -> Iterator[tuple | None]:
+def row_tuples(arrays: Mapping[str, pa.Array], prefix: str, relation: Relation, present: str) -> Iterator[tuple | None]:
     """Keys or rows as tuples; columns that are not read are null."""
     width = len(relation.value if prefix == "v" else relation.key)
-    nulls = [None] * len(given[present])
+    nulls = [None] * len(arrays[present])
     names = [f"{prefix}{i}" for i in range(width)]
-    columns = [from_column(given[n], type_of(n, relation)) if n in given else nulls for n in names]
+    columns = [from_column(arrays[n], type_of(n, relation)) if n in arrays else nulls for n in names]
     if prefix == "k" and relation.window:
-        columns.append(list(zip(*(given[bound].to_pylist() for bound in BOUNDS), strict=True)))
+        columns.append(list(zip(*(arrays[bound].to_pylist() for bound in BOUNDS), strict=True)))
     tuples = zip(*columns, strict=True) if columns else [()] * len(nulls)
-    return (row if is_present else None for row, is_present in zip(tuples, given[present].to_pylist(), strict=True))
+    return (row if is_present else None for row, is_present in zip(tuples, arrays[present].to_pylist(), strict=True))
 
 
 def row_arrays(events: Sequence[Event], relation: Relation) -> Iterator[pa.Array]:

@@ -73,7 +73,7 @@ def _(node: n.Rekey, rows: DataFrame) -> DataFrame:
     names = [f"new{i}" for i in range(len(node.keys))]
     new = {name: named.expression for name, named in zip(names, node.keys, strict=True)}
     computed = with_expressions(compile_node(node.input, rows), before, new)
-    computed = computed.withColumns({name: f.expr(_known(name, new[name], before)) for name in names})
+    computed = computed.withColumns({name: f.expr(_if_available(name, new[name], before)) for name in names})
     # A key of one column that is null counts as no key.
     keyed = f.col("new0").isNotNull() if len(names) == 1 else f.lit(bool(names))
     computed = computed.withColumn("newly_keyed", keyed)
@@ -82,7 +82,7 @@ def _(node: n.Rekey, rows: DataFrame) -> DataFrame:
     return computed.select(*_rekeyed(node, before, names))
 
 
-def _known(name: str, expression: Any, relation: Relation) -> str:
+def _if_available(name: str, expression: Any, relation: Relation) -> str:
     """Without a row only what comes from the old key is known."""
     from_key = column_names(expression) <= {field.name for field in relation.key}
     return name if from_key else f"if(valued, {name}, null)"

@@ -62,19 +62,19 @@ def committed_position(
     return _on_kafka(log, query, checkpoint, manifest, trailing_batches)  # type: ignore[arg-type]
 
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
-def _poll(attempt: Callable[[], _Found | None], query: str) -> _Found:
-    """Calls `look` until it returns a result."""
-    given_up = time.monotonic() + _MAX_WAIT_SECONDS
-    while (found := attempt()) is None:
-        if time.monotonic() > given_up:
+def _poll(attempt: Callable[[], _Result | None], query: str) -> _Result:
+    """Calls `attempt` until it returns a result."""
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
+    while (result := attempt()) is None:
+        if time.monotonic() > deadline:
             raise LogBusy(
                 f"query {query} writes continuously", fix="try again, or pause the query during the verification"
             )
         time.sleep(_POLL_SECONDS)
-    return found
+    return result
 
 
 def _input_gone(what: str, *, where: str) -> InputGone:
@@ -109,8 +109,8 @@ def _embedded(
     _check_order(log, manifest.topics, max(start, position.get("removed", 0)))
     _check_order(log, [sink], 0)
     read = list(_parts(log, topics, start, position.get("sequence", start)))
-    written = total_order.split(log, [sink], 0, upto, _TASK_ROWS)
-    return CommittedPosition(batch, read, [OffsetRange(*piece) for piece in written])
+    written_ranges = total_order.split(log, [sink], 0, upto, _TASK_ROWS)
+    return CommittedPosition(batch, read, [OffsetRange(*piece) for piece in written_ranges])
 
 
 def _parts(log: EmbeddedLog, topics: Sequence[str], after: int, upto: int) -> Iterator[list[OffsetRange]]:
@@ -149,7 +149,7 @@ def _on_kafka(
     done = cuts[-1].batch if cuts else -1
     _check_cuts(log, cuts)
     read = cuts[: len(cuts) - trailing_batches]
-    return CommittedPosition(done, list(_cut_parts(read)), list(_written(log, sink, ends)), _ends_of(read))
+    return CommittedPosition(done, list(_cut_parts(read)), list(_result_ranges(log, sink, ends)), _ends_of(read))
 
 
 def _ends_without_transaction(log: KafkaLog, topic: str) -> dict[int, int] | None:
@@ -188,7 +188,7 @@ def _between(start: Offsets, end: Offsets) -> Iterator[OffsetRange]:
                 yield OffsetRange(topic, int(partition), begin, at)
 
 
-def _written(log: KafkaLog, topic: str, ends: Mapping[int, int]) -> Iterator[OffsetRange]:
+def _result_ranges(log: KafkaLog, topic: str, ends: Mapping[int, int]) -> Iterator[OffsetRange]:
     for partition, bounds in log.bounds(topic).items():
         if bounds.start > 0:
             raise _input_gone(f"results before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")

@@ -90,8 +90,8 @@ def expected_results(
     """What should be in the sink's topic, as RESULTS; `independent` if each record is."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = (parts[number] for batch in batches for number in batch.column("id").to_pylist())
-        return _run_parts(log_reader, wanted, spec, sink)
+        requested = (parts[number] for batch in batches for number in batch.column("id").to_pylist())
+        return _run_parts(log_reader, requested, spec, sink)
 
     tasks = min(len(parts), spark.sparkContext.defaultParallelism) if independent else 1
     numbers = spark.range(len(parts), numPartitions=1).repartition(max(tasks, 1)).sortWithinPartitions("id")
@@ -131,8 +131,8 @@ def recompute_parts(log_reader: LogReader, parts: Iterable[ReadPart], spec: Reco
     stores: defaultdict[str, Store] = defaultdict(dict)
     for part in parts:
         with gc_paused():
-            written = run_records(spec, _read_part(log_reader, part, spec), stores.__getitem__, TaskReport(0))
-        yield from written
+            output = run_records(spec, _read_part(log_reader, part, spec), stores.__getitem__, TaskReport(0))
+        yield from output
 
 
 def _read_part(log_reader: LogReader, part: ReadPart, spec: RecordTaskSpec) -> ArrivedRecords:
@@ -155,5 +155,5 @@ def _results(rows: pa.RecordBatch, topic: Topic, at: pa.Array) -> pa.RecordBatch
 def _row_texts(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """Columns as one text: texts are equal if and only if the columns are; -0.0 is not 0.0, and NaN is NaN."""
     columns = [rows.column(name).to_pylist() for name in names]
-    shown = [repr(dict(zip(names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
-    return pa.array(shown if names else [None] * rows.num_rows, pa.binary())
+    texts = [repr(dict(zip(names, row, strict=True))).encode() for row in zip(*columns, strict=True)]
+    return pa.array(texts if names else [None] * rows.num_rows, pa.binary())

@@ -16,11 +16,11 @@ _WORD = 0xFFFFFFFF
 @lru_cache
 def key_group_ids(key_groups: int) -> tuple[int, ...]:
     """This many ids; consecutive ones go to consecutive tasks. A single key group has id 0."""
-    found: list[int] = []
+    ids: list[int] = []
     for key_group in range(key_groups if key_groups > 1 else 0):
         fitting = (number for number in count() if spark_hash(number) % _TASKS == key_group % _TASKS)
-        found.append(next(number for number in fitting if number not in found))
-    return tuple(found) or (0,)
+        ids.append(next(number for number in fitting if number not in ids))
+    return tuple(ids) or (0,)
 
 
 def spark_hash(number: int) -> int:

@@ -37,14 +37,14 @@ _NONE: Numbers = np.zeros(0, np.int64)
 
 def partition_batch(batch: Batch, spec: RecordTaskSpec) -> pa.RecordBatch:
     """A batch of a topic as one row for each key group that it concerns, and one for its clock."""
-    found: defaultdict[int, list[bytes]] = defaultdict(list)
+    parts_of: defaultdict[int, list[bytes]] = defaultdict(list)
     clocks: list[bytes] = []
     for form in record_forms(batch, spec):
         parts, clock = _partition(form, spec)
         clocks += [clock] if clock else []
         for key_group, part in parts:
-            found[key_group].append(part.serialize().to_pybytes() + bytes([form.number]))
-    payloads = [(key_group, join_payloads(parts)) for key_group, parts in found.items()]
+            parts_of[key_group].append(part.serialize().to_pybytes() + bytes([form.number]))
+    payloads = [(key_group, join_payloads(parts)) for key_group, parts in parts_of.items()]
     payloads += [(key_group, clock) for clock in clocks for key_group in range(spec.key_groups)]
     numbers = key_group_ids(spec.key_groups)
     columns = [
@@ -110,9 +110,9 @@ def _assign(form: RecordForm, layout: RecordLayout, spec: RecordTaskSpec) -> Key
         return KeyGroupAssignment(
             np.array([key_group_of(key, spec.key_groups) for key in keys], np.int32), _NONE, _NONE
         )
-    found = [find(record) for record in layout.records(table)]
-    key_groups = np.array([key_group_of(one and one[1], spec.key_groups) for one in found], np.int32)
-    reaching = [(i, one[0]) for i, one in enumerate(found) if one and _reaches_state(one[1], assigner)]
+    matches = [find(record) for record in layout.records(table)]
+    key_groups = np.array([key_group_of(one and one[1], spec.key_groups) for one in matches], np.int32)
+    reaching = [(i, one[0]) for i, one in enumerate(matches) if one and _reaches_state(one[1], assigner)]
     where = np.array([i for i, _ in reaching], np.int64)
     return KeyGroupAssignment(
         key_groups, arrival_sequences(table)[where], np.array([time for _, time in reaching], np.int64)
@@ -130,8 +130,8 @@ def _by_columns(rows: pa.Table, names: Sequence[str], key_groups: int, *, nulls:
     for name in () if nulls else names:
         present = pc.and_(present, pc.is_valid(rows[name]))
     reaching = present.to_numpy()
-    found = _key_groups_of(rows.select(names).combine_chunks(), key_groups)
-    return KeyGroupAssignment(found, arrival_sequences(rows)[reaching], rows["time"].to_numpy()[reaching])
+    assigned = _key_groups_of(rows.select(names).combine_chunks(), key_groups)
+    return KeyGroupAssignment(assigned, arrival_sequences(rows)[reaching], rows["time"].to_numpy()[reaching])
 
 
 def _key_groups_of(keys: pa.Table, key_groups: int) -> npt.NDArray[np.int32]:
@@ -140,8 +140,8 @@ def _key_groups_of(keys: pa.Table, key_groups: int) -> npt.NDArray[np.int32]:
         numbers = [key_group_of((value,), key_groups) for value in encoded.dictionary.to_pylist()]
         return np.array(numbers, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
     every = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
-    found = {key: key_group_of(key, key_groups) for key in set(every)}
-    return np.array([found[key] for key in every], np.int32)
+    key_group_by_key = {key: key_group_of(key, key_groups) for key in set(every)}
+    return np.array([key_group_by_key[key] for key in every], np.int32)
 
 
 # -- time -----------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def read_payloads(payloads: Iterable[bytes], spec: RecordTaskSpec) -> ArrivedRec
         for part in split_payload(payload):
             by_tag.setdefault(part[-1], []).append(part)
     stream = StreamTime(by_tag.pop(CLOCK, []))
-    tables = {tag: _table(found, spec.layouts[tag].schema) for tag, found in by_tag.items()}
+    tables = {tag: _table(parts, spec.layouts[tag].schema) for tag, parts in by_tag.items()}
     if not tables:
         return ArrivedRecords(spec.topics, _NONE, (), _NONE, _NONE, stream)
     columns = _columns(tables)
@@ -89,12 +89,12 @@ def _table(payloads: Sequence[bytes], schema: pa.Schema) -> pa.Table:
 
 def _columns(tables: dict[int, pa.Table]) -> dict[str, Numbers]:
     """The columns that determine the order of records, of all topics together."""
-    found = {
+    columns = {
         "number": [np.full(table.num_rows, tag) for tag, table in tables.items()],
         "sequence": [arrival_sequences(table) for table in tables.values()],
         **{n: [table[n].to_numpy() for table in tables.values()] for n in ("time", "partition", "offset")},
     }
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
 def _order(spec: RecordTaskSpec, columns: dict[str, Numbers]) -> Numbers:

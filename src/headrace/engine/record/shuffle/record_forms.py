@@ -39,9 +39,11 @@ def record_forms(batch: Batch, spec: RecordTaskSpec) -> Iterator[RecordForm]:
     if source.key_width > 1:
         decoded &= batch_columns.keyed.to_numpy(zero_copy_only=False)  # null columns would be taken for a key
     if decoded.any():
-        chosen = _where(batch, decoded)
+        decoded_rows = _where(batch, decoded)
         yield RecordForm(
-            place, spec.layouts[place].pack_columnar(chosen, batch_columns.where(decoded)), chosen.rows.column("key")
+            place,
+            spec.layouts[place].pack_columnar(decoded_rows, batch_columns.where(decoded)),
+            decoded_rows.rows.column("key"),
         )
     if not decoded.all():
         others = _where(batch, ~decoded)
@@ -62,6 +64,6 @@ def _columnar_decoder(spec: RecordTaskSpec, topic: str) -> tuple[ColumnarDecoder
     for place, layout in enumerate(spec.layouts):
         if layout.columnar and layout.topic == topic:
             (source,) = (source for source in spec.plan.sources if source.topic == topic)
-            found = columnar_decoder(source)
-            return None if found is None else (found, place)
+            decoder = columnar_decoder(source)
+            return None if decoder is None else (decoder, place)
     return None
