@@ -77,7 +77,7 @@ class DeadLetterWriter:
         self._journal.sync()
 
     def _dead_letter(self, item: MessageId, row: Batch) -> Record:
-        in_flight = self._journal.state.in_flight[item]
+        in_flight = self._journal.state.held[item]
         is_raw = self._log.topic(self._topic).schema.is_raw
         record = next(row.records()).record if is_raw else self._typed_record(row)
         return Record(record.value, record.key, record.headers + self._headers(item, in_flight))

@@ -129,11 +129,11 @@ class Queue:
             hold=millis(self._visibility),
             limit=self._max_deliveries,
         )
-        in_flight = self.journal.state.in_flight
+        in_flight = self.journal.state.held
         return [item for item in items if item in in_flight and in_flight[item].claim == claim], claim
 
     def _delivery(self, item: MessageId, claim: str, rows: Batch) -> Delivery:
-        in_flight = self.journal.state.in_flight[item]
+        in_flight = self.journal.state.held[item]
         return Delivery(f"{claim}.{item.partition}.{item.offset}", rows, in_flight.deliveries, in_flight.until)
 
     def _find(self, count: int) -> dict[MessageId, Batch]:
@@ -199,7 +199,7 @@ class Queue:
         """Extend the claim on a message until `by` from now; returns the new expiry."""
         self._finish("extend", (receipt,), hold=millis(by))
         _, item = _parsed(receipt)
-        return self.journal.state.in_flight[item].until
+        return self.journal.state.held[item].until
 
     def _finish(self, event: str, receipts: tuple[str, ...], **fields: Any) -> None:
         claims = {receipt: _parsed(receipt) for receipt in receipts}
@@ -219,7 +219,7 @@ class Queue:
         ready = len(state.ready(now))
         new = sum(self._count(p, max(b.start, self._next(p)), b.end) for p, b in bounds.items())
         removed = sum(max(0, b.start - self._next(p)) for p, b in bounds.items())
-        return QueueStats(ready + new, len(state.in_flight) - ready, state.done, state.dead, state.lost + removed)
+        return QueueStats(ready + new, len(state.held) - ready, state.done, state.dead, state.lost + removed)
 
     def _count(self, partition: int, start: int, end: int) -> int:
         """Rows between two offsets; a small number is exact, a large one may include gaps."""

@@ -48,7 +48,7 @@ class QueueState:
 
     at: int = 0
     next: dict[int, int] = field(default_factory=dict)
-    in_flight: dict[MessageId, InFlight] = field(default_factory=dict)
+    held: dict[MessageId, InFlight] = field(default_factory=dict)
     done: int = 0
     dead: int = 0
     lost: int = 0
@@ -60,25 +60,23 @@ class QueueState:
         return fold(self, event) if fold else []
 
     def exhausted(self, at: int) -> list[MessageId]:
-        return sorted(item for item, in_flight in self.in_flight.items() if in_flight.is_exhausted(at))
+        return sorted(item for item, in_flight in self.held.items() if in_flight.is_exhausted(at))
 
     def ready(self, at: int) -> list[MessageId]:
         """What may be redelivered: first what timed out, then what was returned."""
         return sorted(
-            (i for i, in_flight in self.in_flight.items() if in_flight.ready(at)),
-            key=lambda i: (self.in_flight[i].claim == "", i),
+            (i for i, in_flight in self.held.items() if in_flight.ready(at)),
+            key=lambda i: (self.held[i].claim == "", i),
         )
 
     def holds(self, item: MessageId, claim: str) -> bool:
         """Whether the claim still owns the message: late is fine unless another claim took it or it is exhausted."""
-        in_flight = self.in_flight.get(item)
+        in_flight = self.held.get(item)
         return in_flight is not None and in_flight.claim == claim and not in_flight.is_exhausted(self.at)
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON, for a snapshot."""
-        in_flight = [
-            [*i, h.claim, h.owner, h.until, h.deliveries, h.limit, h.refused] for i, h in self.in_flight.items()
-        ]
+        in_flight = [[*i, h.claim, h.owner, h.until, h.deliveries, h.limit, h.refused] for i, h in self.held.items()]
         counts = {"done": self.done, "dead": self.dead, "lost": self.lost}
         return {"at": self.at, "next": sorted(self.next.items()), "held": in_flight, **counts}
 
@@ -99,8 +97,8 @@ def _open(state: QueueState, event: Event) -> list[MessageId]:
 def _claim(state: QueueState, event: Event) -> list[MessageId]:
     won = [item for item in _items(event) if _may_claim(state, item)]
     for item in won:
-        before = state.in_flight.get(item)
-        state.in_flight[item] = InFlight(
+        before = state.held.get(item)
+        state.held[item] = InFlight(
             event["id"],
             event["owner"],
             state.at + event["hold"],
@@ -112,7 +110,7 @@ def _claim(state: QueueState, event: Event) -> list[MessageId]:
 
 
 def _may_claim(state: QueueState, item: MessageId) -> bool:
-    in_flight = state.in_flight.get(item)
+    in_flight = state.held.get(item)
     return in_flight.ready(state.at) if in_flight else item.offset >= state.next.get(item.partition, 0)
 
 
@@ -123,21 +121,21 @@ def _ack(state: QueueState, event: Event) -> list[MessageId]:
 def _reject(state: QueueState, event: Event) -> list[MessageId]:
     items = list(_claimed_items(state, event))
     for item in items:
-        in_flight = state.in_flight[item]
+        in_flight = state.held[item]
         claim = "" if event["requeue"] else in_flight.claim
-        state.in_flight[item] = replace(in_flight, claim=claim, until=0, refused=not event["requeue"])
+        state.held[item] = replace(in_flight, claim=claim, until=0, refused=not event["requeue"])
     return items
 
 
 def _extend(state: QueueState, event: Event) -> list[MessageId]:
     items = list(_claimed_items(state, event))
     for item in items:
-        state.in_flight[item] = replace(state.in_flight[item], until=state.at + event["hold"])
+        state.held[item] = replace(state.held[item], until=state.at + event["hold"])
     return items
 
 
 def _dead(state: QueueState, event: Event) -> list[MessageId]:
-    exhausted = (i for i in _items(event) if i in state.in_flight and state.in_flight[i].is_exhausted(state.at))
+    exhausted = (i for i in _items(event) if i in state.held and state.held[i].is_exhausted(state.at))
     return [item for item, _ in _finished(state, exhausted, "dead")]
 
 
@@ -148,19 +146,17 @@ def _lost(state: QueueState, event: Event) -> list[MessageId]:
         state.next[partition] = max(start, state.next.get(partition, 0))
     starts = dict(event["starts"])
     items = set(_items(event))
-    removed = [
-        i for i in state.in_flight if (i in items or i.offset < starts.get(i.partition, 0)) and _is_idle(state, i)
-    ]
+    removed = [i for i in state.held if (i in items or i.offset < starts.get(i.partition, 0)) and _is_idle(state, i)]
     return [item for item, _ in _finished(state, removed, "lost")]
 
 
 def _is_idle(state: QueueState, item: MessageId) -> bool:
-    in_flight = state.in_flight[item]
+    in_flight = state.held[item]
     return in_flight.ready(state.at) or in_flight.is_exhausted(state.at)
 
 
 def _finished(state: QueueState, items: Iterable[MessageId], counter: str) -> list[tuple[MessageId, InFlight]]:
-    finished = [(item, state.in_flight.pop(item)) for item in list(items)]
+    finished = [(item, state.held.pop(item)) for item in list(items)]
     setattr(state, counter, getattr(state, counter) + len(finished))
     return finished
 

@@ -164,7 +164,7 @@ def test_a_message_cannot_be_acknowledged_after_its_last_timeout() -> None:
     for late in ({"event": "ack"}, {"event": "extend", "hold": 9}, {"event": "reject", "requeue": True}):
         assert state.apply({**late, "at": 1, "items": [[*item, "c"]]}) == []
     assert state.apply({"event": "dead", "at": 15, "items": [item]}) == [item]
-    assert (state.done, state.dead, state.in_flight) == (0, 1, {})
+    assert (state.done, state.dead, state.held) == (0, 1, {})
 
 
 def test_a_message_rejected_without_requeue_is_dead_at_once(log: Log, worker: Callable[..., Queue]) -> None:
