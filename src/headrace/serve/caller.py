@@ -15,20 +15,23 @@ from headrace.access.tokens import is_loopback
 from headrace.errors import CodeRefused, HeadraceError, NotAllowed, NotAuthenticated
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
-from headrace.serve.http.proxy_headers import PROXY_HEADERS
+from headrace.serve.http.trusted_proxies import PROXIED, PROXY_HEADERS
 
 COOKIE, CSRF = "headrace_session", "x-csrf-token"
 _HEADERS = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", CSRF.encode()))
 
 
 class RequestCredentials:
-    """The headers of a request that matter for authentication, and whether it came through a proxy."""
+    """The headers of a request that matter for authentication, and whether it came through a proxy.
+
+    It did if a trusted proxy has sent it, or if any header says so: what others forward must not seem to be local.
+    """
 
     __slots__ = ("_headers", "proxied")
 
     def __init__(self, scope: Any) -> None:
         self._headers: dict[bytes, bytes] = {}
-        self.proxied = False
+        self.proxied = PROXIED in scope
         for name, value in scope["headers"]:
             if name in _HEADERS:
                 self._headers[name] = value
@@ -41,7 +44,7 @@ class RequestCredentials:
 
 
 def is_local_request(scope: Any, shown: RequestCredentials | None = None) -> bool:
-    """Whether the client is on this machine. Proxied requests do not count: all of them seem to be local."""
+    """Whether the client is on this machine. Proxied requests do not count."""
     client = scope.get("client")
     return client is not None and is_loopback(client[0]) and not (shown or RequestCredentials(scope)).proxied
 

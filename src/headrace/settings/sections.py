@@ -133,6 +133,11 @@ class ServerSettings:
     )
     tls_cert: str = setting("", "PEM file with the server's certificate and its intermediates; enables TLS.")
     tls_key: str = setting("", "PEM file with the certificate's private key.")
+    trusted_proxies: str = setting(
+        "",
+        "Addresses and networks of proxies, separated by commas. Their headers X-Forwarded-For and X-Forwarded-Proto "
+        "count, those of others never do. Clients behind a proxy must authenticate.",
+    )
     max_connections: int = setting(800, "How many connections may be open at the same time; 0: no limit.")
     max_connections_per_address: int = setting(
         400, "How many connections one client address may have open; 0: no limit."

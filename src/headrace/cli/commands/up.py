@@ -62,7 +62,14 @@ def up(
     with call.log(create=True, long=True) as log, _single_server(call, settings, partial(Node, log, settings)) as node:
         check_bind(settings, has_admin=node.guard.users.state.has_admin)
         limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
-        server = Server(application(node, dashboard=True), settings.server.host, port, limits=limits, tls=tls)
+        server = Server(
+            application(node, dashboard=True),
+            settings.server.host,
+            port,
+            limits=limits,
+            tls=tls,
+            trusted_proxies=settings.server.trusted_proxies,
+        )
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C stops it")

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from headrace.errors import TooManyConnections
-from headrace.serve.http.proxy_headers import PROXY_HEADERS
+from headrace.serve.http.trusted_proxies import PROXY_HEADERS
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MAX_HEAD_BYTES = 64 << 10

@@ -29,6 +29,7 @@ from headrace.serve.http.connections import (
     Connection,
     ConnectionLimits,
 )
+from headrace.serve.http.trusted_proxies import TrustedProxies, parse_networks
 
 _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
@@ -46,9 +47,12 @@ class Server:
         *,
         limits: ConnectionLimits | None = None,
         tls: tuple[str, str] | None = None,
+        trusted_proxies: str = "",
     ) -> None:
-        """`tls` are the certificate and key files."""
-        guarded = TrustedHostMiddleware(app, allowed_hosts=[*LOOPBACK_HOSTS, host]) if is_loopback(host) else app
+        """`tls` are the certificate and key files. A trusted proxy may forward its own name as host."""
+        direct = TrustedHostMiddleware(app, allowed_hosts=[*LOOPBACK_HOSTS, host]) if is_loopback(host) else app
+        networks = parse_networks(trusted_proxies)
+        guarded = TrustedProxies(direct, app, networks) if networks else direct
         try:
             self._socket = socket.create_server((host, port), family=_family(host))
         except (OSError, OverflowError) as error:
@@ -117,7 +121,7 @@ def _config(app: Any, limits: ConnectionLimits, tls: tuple[str, str] | None) -> 
         log_level=logging.WARNING,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # the client is the connected peer
+        proxy_headers=False,  # see `TrustedProxies`
         timeout_keep_alive=IDLE_TIMEOUT,
         timeout_graceful_shutdown=SHUTDOWN_GRACE,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.access.audit import read_audit
 from headrace.access.secret_files import find_local_secret
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
@@ -15,7 +16,7 @@ from headrace.serve.application import application
 from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
-from tests.unit.serve.access.conftest import DECLARED, Person, Place
+from tests.unit.serve.access.conftest import DECLARED, PASSWORD, Person, Place
 
 SHAPE = "(X INT KEY, Y INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', PARTITIONS=1);"
 
@@ -156,3 +157,25 @@ def test_a_page_of_another_origin_does_not_use_the_rights_of_local_users(local: 
     assert rebound.status == 400
     same = local.nobody("POST", "/api/v1/topics", {"name": "t"}, origin=f"http://127.0.0.1:{port}")
     assert same.status == 201
+
+
+def test_clients_of_a_trusted_proxy_authenticate_wherever_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with (
+        EmbeddedLog(folder) as log,
+        Node(log, Settings.of(storage_data=folder), isolation=Nowhere()) as node,
+        Server(application(node), trusted_proxies="127.0.0.0/8").running() as server,
+    ):
+        place = Place(node, server)
+        for headers in ({}, {"x_forwarded_for": "127.0.0.1"}, {"x_forwarded_for": "198.51.100.7"}):
+            assert place.nobody("GET", "/api/v1/topics", None, **headers).status == 401
+        place.node.guard.users.add_user("alice", PASSWORD, ["writer"], by="local")
+        named = {"host": "data.example", "origin": "https://data.example", "x_forwarded_proto": "https"}
+        login = {"user": "alice", "password": PASSWORD}
+        answer = place.nobody("POST", "/api/v1/session", login, x_forwarded_for="198.51.100.7", **named)
+        assert answer.status == 201
+        assert "Secure" in answer.headers["set-cookie"].split("; ")
+        (entry,) = [one for one in read_audit(log) if one.action == "log-in"]
+        assert entry.details["address"] == "198.51.100.7"
+        foreign = place.nobody("POST", "/api/v1/session", login, **named | {"origin": "https://evil.example"})
+        assert (foreign.status, foreign.code) == (403, "foreign-origin")
