@@ -1,7 +1,7 @@
 """No wait without a limit: an endless wait of one thread in a server becomes the wait of all.
 
-Checked in `control` and `serve`, where clients share locks, queues and threads. Locks are `WatchedLock`s, which report
-long waits and end them.
+Checked in `control`, `serve` and `views`, where clients share locks, queues and threads. Locks are `WatchedLock`s,
+which report long waits and end them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 import headrace
 
 SOURCE = Path(headrace.__file__).parent
-CHECKED = ("control", "serve")
+CHECKED = ("control", "serve", "views")
 WITHOUT_LIMIT = ("wait", "join", "result", "acquire", "get")
 """Methods that wait for ever if they are called without an argument."""
 LOCKS = ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore")
@@ -42,6 +42,7 @@ ALLOWED = {
     ("serve/admission/quotas.py", "charge_rows", "get"): CONTEXT,
     ("serve/admission/quotas.py", "open_stream", "get"): CONTEXT,
     ("serve/api/log_io/idempotent_producers.py", "IdempotentProducers.__init__", "Lock"): GUARD,
+    ("views/materializer_loop.py", "MaterializerLoop.__init__", "Condition"): "only signals that a view has changed",
     ("serve/api/streaming/append_signal.py", "AppendSignal.__init__", "Lock"): GUARD,
 }
 """Waits that need no limit, with the reason."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -31,6 +30,7 @@ from headrace.plan.steps import Event, Key
 from headrace.private_folder import make_private
 from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState
 from headrace.views.sqlite_table import SqliteTable
+from headrace.watched_lock import WatchedLock
 
 LAYOUT_VERSION = 1
 _PATIENCE = timedelta(seconds=30)
@@ -53,7 +53,7 @@ class SqliteView:
     def __init__(self, path: Path, relation: Relation, origin: str) -> None:
         self.path, self.relation = path, relation
         self.table = SqliteTable(relation)
-        self._lock = threading.Lock()
+        self._lock = WatchedLock("file of a view")
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         retention = relation.window.retention if relation.window else None

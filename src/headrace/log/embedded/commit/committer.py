@@ -25,6 +25,7 @@ from headrace.log.embedded.commit.mailbox import DONE, POSTED, REFUSED, Mailbox,
 from headrace.log.embedded.commit.placement import CommitLoad, PartitionKey, Placement, Request, StaleTopic
 from headrace.log.embedded.storage.extents import ExtentEncoder
 from headrace.log.embedded.storage.store import Store, lock_timeout_error, remove_unnamed, translate_errors
+from headrace.long_waits import LONG_WAITS, REPORT_SECONDS
 
 _MAX_GROUP = 4096  # requests in one group
 _PATIENCE = 0.02  # seconds between checks that the leader is still alive
@@ -78,11 +79,22 @@ class Committer:
     def _run_grouped(self, request: Request) -> Any:
         future = self.submit(request)
         try:
-            return future.result(self._timeout)
+            return future.result(min(self._timeout, REPORT_SECONDS))
         except FutureTimeout:
-            if not future.cancel():
-                return future.result()
-            raise lock_timeout_error(self._store.folder, self._timeout) from None
+            name, left = threading.current_thread().name, self._timeout - REPORT_SECONDS
+            if left <= 0:
+                return self._give_up(future)
+        with LONG_WAITS.waiting("commit", name, "the commits before it"):
+            try:
+                return future.result(left)
+            except FutureTimeout:
+                return self._give_up(future)
+
+    def _give_up(self, future: Future[Any]) -> Any:
+        """Raise LogBusy, unless the request is being committed just now."""
+        if not future.cancel():
+            return future.result()
+        raise lock_timeout_error(self._store.folder, self._timeout) from None
 
     def change(self, change: Callable[[sqlite3.Connection], Any]) -> Any:
         """Run a catalog change in its own transaction and wait until it is durable."""

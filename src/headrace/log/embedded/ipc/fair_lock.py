@@ -20,7 +20,10 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+from headrace.long_waits import LONG_WAITS, REPORT_SECONDS
 
 _GUARD, _GATE, _FIRST_TICKET = 8, 9, 1024
 _PAUSE, _LONGEST_PAUSE = 0.00005, 0.002
@@ -88,6 +91,10 @@ class TryLock:
         self._thread.release()
 
 
+def _reported(holder: str, waited: float) -> AbstractContextManager[None]:
+    return LONG_WAITS.waiting("write lock of the log", threading.current_thread().name, holder, since=waited)
+
+
 class FairLock:
     """Get it with `FairLock.of(path)`, hold it with `with lock.held():`."""
 
@@ -106,8 +113,7 @@ class FairLock:
     def held(self, seconds: float = 30.0) -> Iterator[None]:
         """Wait in the queue, hold the lock, release it; TimeoutError if it is not acquired in time."""
         deadline = time.monotonic() + seconds
-        if not self._threads.acquire(timeout=seconds):
-            raise TimeoutError
+        self._take_turn(seconds)
         try:
             mine = self._next_ticket()
             try:
@@ -120,14 +126,37 @@ class FairLock:
         finally:
             self._threads.release()
 
+    def _take_turn(self, seconds: float) -> None:
+        """Wait for the other threads of this process."""
+        first = min(seconds, REPORT_SECONDS)
+        if self._threads.acquire(timeout=first):
+            return
+        if first == seconds:
+            raise TimeoutError
+        with _reported("another thread", first):
+            if not self._threads.acquire(timeout=seconds - first):
+                raise TimeoutError
+
     def _lock_until(self, byte: int, deadline: float) -> None:
+        """Wait for the other processes."""
+        first = min(deadline, time.monotonic() + REPORT_SECONDS)
+        if self._poll_until(byte, first):
+            return
+        if first == deadline:
+            raise TimeoutError
+        with _reported("another process", REPORT_SECONDS):
+            if not self._poll_until(byte, deadline):
+                raise TimeoutError
+
+    def _poll_until(self, byte: int, deadline: float) -> bool:
         """Polls, because waiting in the kernel has no timeout; at most one process polls for a byte."""
         pause = _PAUSE
         while not try_lock(self._fd, byte):
             if time.monotonic() > deadline:
-                raise TimeoutError
+                return False
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+        return True
 
     def _next_ticket(self) -> int:
         fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _GUARD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,15 @@ import pytest
 from headrace.contracts import Ack, Append, TopicSpec
 from headrace.errors import QuotaExceeded, UnknownTopic, WriterFenced
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.commit import committer
 from headrace.log.embedded.commit.placement import Request, StaleTopic, WriterMark
+from headrace.log.embedded.ipc import fair_lock
+from headrace.long_waits import LONG_WAITS
 from headrace.record import Record
 from headrace.settings import Size
 from tests.unit.log.embedded.conftest import OpenLog
 from tests.unit.log.embedded.data_folder import extents, files, put, raw, read, values
+from tests.wait import wait_until
 
 
 def together(log: EmbeddedLog, *requests: Request) -> list[object]:
@@ -185,3 +190,32 @@ def test_a_writer_mark_without_rows_is_synced(log: EmbeddedLog, monkeypatch: pyt
     monkeypatch.setattr(os, "fdatasync", lambda fd: (synced.append(fd), real(fd)))
     writer.append(1, [])
     assert synced
+
+
+def test_a_long_wait_for_the_commit_of_others_is_reported(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "REPORT_SECONDS", 0.01)
+    log.create_topic("t")
+    with ThreadPoolExecutor(1) as pool:
+        with log.committer._busy:
+            waiting = pool.submit(log.append, [Append("t", raw(b"a"))])
+            wait_until(lambda: any(wait.what == "commit" for wait in LONG_WAITS.current()))
+        log.committer._call.set()
+        assert waiting.result(30)[0].count == 1
+    assert not any(wait.what == "commit" for wait in LONG_WAITS.current())
+
+
+def test_a_long_wait_for_the_write_lock_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_lock, "REPORT_SECONDS", 0.01)
+    lock = fair_lock.FairLock.of(tmp_path / "lock")
+
+    def hold() -> None:
+        with lock.held():
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        with lock.held():
+            waiting = pool.submit(hold)
+            wait_until(lambda: any(wait.what == "write lock of the log" for wait in LONG_WAITS.current()))
+        waiting.result(30)
+    with lock.held(), ThreadPoolExecutor(1) as pool, pytest.raises(TimeoutError):
+        pool.submit(lambda: lock.held(0.001).__enter__()).result(30)
