@@ -68,7 +68,7 @@ class Checkpoint:
             document = json.loads(path.read_text())
             known = document["version"] == VERSION
         except (ValueError, KeyError, TypeError) as error:
-            raise StateUnreadable("the manifest is damaged", where=str(path), fix=_START_OVER) from error
+            raise self._damaged("the manifest is damaged", path) from error
         if not known:
             raise StateUnreadable(
                 f"the checkpoint has version {document['version']}, but this program supports {VERSION}",
@@ -154,8 +154,38 @@ class Checkpoint:
         number = self.last_committed() if batch is None else batch
         if number < 0:
             return None
-        lines = (self.spark / "offsets" / str(number)).read_text().splitlines()
-        return json.loads(lines[-1])
+        return self._read_entry("offsets", number)
+
+    def check_readable(self) -> None:
+        """Raises StateUnreadable if a file that Spark resumes from is missing, empty or damaged."""
+        committed, started = self.last_committed(), self.last_started()
+        for number in {committed, started} - {-1}:
+            self._read_entry("offsets", number)
+        if committed >= 0:
+            self._read_entry("commits", committed)
+        metadata = self.spark / "metadata"
+        if metadata.exists():
+            try:
+                json.loads(metadata.read_text())["id"]
+            except _UNREADABLE as error:
+                raise self._damaged("the metadata of its checkpoint is damaged", metadata) from error
+
+    def _read_entry(self, kind: str, batch: int) -> Any:
+        """The last line of a batch's entry in one of Spark's logs: lines of JSON after one with a version."""
+        path = self.spark / kind / str(batch)
+        try:
+            version, *lines = path.read_text().splitlines()
+            if not version.startswith("v"):
+                raise ValueError(version)
+            return json.loads(lines[-1])
+        except _UNREADABLE as error:
+            what = "missing" if isinstance(error, FileNotFoundError) else "damaged"
+            raise self._damaged(f"the {kind} of batch {batch} are {what}", path) from error
+
+    def _damaged(self, what: str, path: Path) -> StateUnreadable:
+        return StateUnreadable(
+            f"query {self.folder.name} cannot resume: {what}", where=str(path), fix=state_cures(self.folder)
+        )
 
     def last_committed(self) -> int:
         """The number of the last batch that is committed; -1 before the first."""
@@ -224,6 +254,12 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
     return [Checkpoint(path) for path in sorted(found) if not path.name.startswith(_REMOVED)]
 
 
+def run_ids(folder: Path) -> set[str]:
+    """The run ids of all checkpoints, of all programs in a folder."""
+    manifests = folder.glob("*/*/manifest.json")
+    return {run for path in manifests if not path.parent.name.startswith(_REMOVED) and (run := _run_id_in(path.parent))}
+
+
 def finish_removals(folder: Path, forget: Callable[[str], object]) -> None:
     """Finishes interrupted removals."""
     for renamed in folder.glob(f"{_REMOVED}*"):
@@ -265,6 +301,14 @@ def _new_run_id(query: Query) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 
+def state_cures(folder: Path) -> str:
+    """What a person can do about a checkpoint that is damaged."""
+    recover = f"headrace state recover {folder.parent.name}/{folder.name}"
+    return f"put back a copy of the checkpoint; or empty the output and start over: `{recover} --reprocess`"
+
+
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, IndexError)
+"""What is raised for a file that is missing, emptied or overwritten."""
 _START_OVER = "remove its state with `headrace state remove`; the query then starts from scratch"
 
 

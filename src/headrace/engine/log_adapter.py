@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Log
-from headrace.engine.checkpoint import ticks_topic
+from headrace.engine.checkpoint import Checkpoint, ticks_topic, writer_name
 from headrace.engine.io.replay_retention import trim_cuts, trim_ticks
 from headrace.engine.io.sink import BatchCommitter, EmbeddedBatchCommitter
+from headrace.engine.io.written_output import WrittenOutput, output_note, parse_note
 from headrace.engine.native.embedded_source import read_rows
 from headrace.engine.native.sink import SourceStreamTime, StreamTimeProvider
 from headrace.engine.native.task_spec import NativeTaskSpec
 from headrace.engine.record.embedded_source import read_key_groups
 from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.log.embedded import EmbeddedLog
+from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,8 +52,20 @@ class LogAdapter(Protocol):
         """Tells the tasks of a native query the stream time."""
         ...
 
-    def committer(self, run: str, folder: Path) -> BatchCommitter:
+    def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
         """Commits the results of a query; `folder` is its checkpoint."""
+        ...
+
+    def written(self) -> list[WrittenOutput]:
+        """The last batch of each run of a query that is in the log."""
+        ...
+
+    def is_beyond_end(self, position: Position) -> bool:
+        """Whether a position lies after everything that was ever in the log."""
+        ...
+
+    def forget_written(self, run: str) -> None:
+        """Forget what a run has written: its output counts as anybody's rows."""
         ...
 
     def end_position(self, topics: Sequence[str]) -> Position:
@@ -100,9 +114,20 @@ class EmbeddedLogAdapter:
         del folder, spec
         return SourceStreamTime()
 
-    def committer(self, run: str, folder: Path) -> BatchCommitter:
-        del folder
-        return EmbeddedBatchCommitter(self._log, run)
+    def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
+        topic, checkpoint = self._log.topic(query.sink.topic), Checkpoint(folder)
+        return EmbeddedBatchCommitter(
+            self._log, run, lambda batch: output_note(query.id, topic, checkpoint.position(batch))
+        )
+
+    def written(self) -> list[WrittenOutput]:
+        return [written for found in self._log.writer_notes() if (written := parse_note(found)) is not None]
+
+    def is_beyond_end(self, position: Position) -> bool:
+        return position["sequence"] > self._log.end()
+
+    def forget_written(self, run: str) -> None:
+        self._log.forget_note(writer_name(run))
 
     def end_position(self, topics: Sequence[str]) -> Position:
         return {"sequence": self._log.head(topics)}
@@ -149,10 +174,21 @@ class KafkaLogAdapter:
 
         return DriverStreamTime(folder, spec)
 
-    def committer(self, run: str, folder: Path) -> BatchCommitter:
+    def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
         from headrace.engine.io.kafka_sink import KafkaBatchCommitter
 
+        del query
         return KafkaBatchCommitter(self._log, run, folder)
+
+    def written(self) -> list[WrittenOutput]:
+        return []  # cuts name no output topic
+
+    def is_beyond_end(self, position: Position) -> bool:
+        del position
+        return False  # Spark's source reports it
+
+    def forget_written(self, run: str) -> None:
+        del run
 
     def end_position(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}

@@ -43,6 +43,7 @@ from headrace.engine.record.sink import RecordSink
 from headrace.engine.record.sink_columns import sink_columns
 from headrace.engine.record.stateful_processor import KeyGroupProcessor
 from headrace.engine.record.task_spec import record_task_spec
+from headrace.engine.recovery import QueryRecovery
 from headrace.engine.spark.failures import SPARK_GONE_ERRORS, failure_of, translate_errors
 from headrace.engine.spark.leaks import CallbackConnection, stop_idle_monitors
 from headrace.engine.spark.state_maintenance import run_state_maintenance
@@ -309,12 +310,15 @@ def prepare_query(
     log: Log, query: Query, settings: Settings, folder: Path, start: Position | None = None
 ) -> PreparedQuery:
     """Prepares a query, or refuses it; may be repeated."""
-    checkpoint = Checkpoint(folder)
-    choice = choose_execution_on(log, query, settings, checkpoint.execution_mode)
-    manifest = checkpoint.open(query, choice.execution_mode, choice.key_groups or 1, input_topics(query), start)
-    prepared = PreparedQuery(
-        query, log_adapter_for(log, settings), checkpoint, manifest, checkpoint.last_committed() >= 0
-    )
+    checkpoint, adapter = Checkpoint(folder), log_adapter_for(log, settings)
+
+    def open_checkpoint(after: Position | None) -> Manifest:
+        choice = choose_execution_on(log, query, settings, checkpoint.execution_mode)
+        return checkpoint.open(query, choice.execution_mode, choice.key_groups or 1, input_topics(query), after)
+
+    QueryRecovery(log, adapter, query, checkpoint).prepare(open_checkpoint)
+    manifest = open_checkpoint(start)
+    prepared = PreparedQuery(query, adapter, checkpoint, manifest, checkpoint.last_committed() >= 0)
     if prepared.ticks in prepared.topics:
         ensure_topic(log, prepared.ticks)
     ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
@@ -339,7 +343,7 @@ def _compile_record_query(
     spec = record_task_spec(query, layouts, running.ticks, count, setup, target=target, merges=merges)
     payloads = with_batch_time(log_adapter.read_key_groups(spark, spec, running.topics, start_option), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
-    sink = RecordSink(log_adapter.committer(manifest.run, running.folder), sinks, running.report)
+    sink = RecordSink(log_adapter.committer(manifest.run, running.folder, query), sinks, running.report)
     if is_stateful:
         operator = KeyGroupProcessor(spec, sink.finish())
         rows = payloads.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK_SCHEMA, "append", "None")

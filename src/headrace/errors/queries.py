@@ -27,6 +27,22 @@ class StateUnreadable(Stop, code="state-unreadable"):
     """Another version of headrace wrote the query's state, or the state is damaged."""
 
 
+class CheckpointMissing(Stop, code="checkpoint-missing"):
+    """The output of a query holds rows of a checkpoint that is gone: somebody must decide how it continues."""
+
+
+class CheckpointOutdated(Stop, code="checkpoint-outdated"):
+    """The output of a query holds rows of later batches than its checkpoint: it is an older copy."""
+
+
+class CheckpointAhead(Stop, code="checkpoint-ahead"):
+    """The checkpoint of a query has read further than the log reaches: the log is an older copy."""
+
+
+class NotResumable(UserError, code="not-resumable"):
+    """A query cannot continue after its output, or start over into it."""
+
+
 class PlanChanged(UserError, code="plan-changed"):
     """A query is not compatible with the checkpoint that it would resume from."""
 

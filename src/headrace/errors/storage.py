@@ -9,6 +9,14 @@ class DamagedExtent(Stop, code="damaged-extent"):
     """Stored bytes do not match their checksum."""
 
 
+class RecordsLost(DamagedExtent, code="records-lost"):
+    """Rows were lost to damage, and readers are to stop there."""
+
+
+class NotRepairable(Stop, code="not-repairable"):
+    """A damaged log does not contain enough to repair it."""
+
+
 class DamagedLog(Stop, code="damaged-log"):
     """The database of the log is damaged or missing, or has lost rows that were durable."""
 

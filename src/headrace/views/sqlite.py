@@ -218,7 +218,7 @@ class SqliteView:
 
         A damaged view is marked, so that `recover` rebuilds it.
         """
-        if type(error) is not sqlite3.DatabaseError:
+        if type(error) not in (sqlite3.DatabaseError, UnicodeDecodeError):
             return error
         self._damage = str(error)
         return ViewDamaged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -69,6 +70,43 @@ def remove(
     with call.log() as log:
         remove_checkpoint(log, checkpoint)
     output.note(f"removed the checkpoint of query {name}")
+
+
+@app.command()
+def recover(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(help="PROGRAM/ID, as the error names it; of a server: server/ID.")],
+    reprocess: Annotated[
+        bool, typer.Option("--reprocess", help="Empty the output topic, and start over from the beginning.")
+    ] = False,
+    resume_from_output: Annotated[
+        bool, typer.Option("--resume-from-output", help="Continue after the output. For queries without state.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Decide how a query continues whose checkpoint is gone or outdated.
+
+    Such a query is refused (checkpoint-missing, checkpoint-outdated): it would write its results again. The decision
+    takes effect when the query starts: RESUME it, or run its program again.
+
+    Example: headrace state recover server/CSAS_ORDERS_3 --resume-from-output
+    """
+    call: CommandContext = ctx.obj
+    from headrace.engine import recovery
+
+    if reprocess == resume_from_output:
+        raise typer.BadParameter("choose one of them", param_hint="--reprocess, --resume-from-output")
+    program, _, name = query.rpartition("/")
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", program) or not re.fullmatch(r"(?!\.)[A-Za-z0-9%._-]+", name):
+        raise typer.BadParameter("name the query as PROGRAM/ID", param_hint="QUERY")
+    if reprocess and not yes:
+        typer.confirm(f"Empty the output topic of query {query}, and start over?", abort=True, err=True)
+    decision = recovery.REPROCESS if reprocess else recovery.FROM_OUTPUT
+    recovery.decide(_folder(call) / program / name, recovery.Decision(decision))
+    output.note(f"query {query} will {_EFFECTS[decision]} when it starts")
+
+
+_EFFECTS = {"reprocess": "empty its output and start over", "resume-from-output": "continue after its output"}
 
 
 def _folder(call: CommandContext) -> Path:

@@ -12,6 +12,7 @@ from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.errors import LogBusy
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.maintenance import repair
 from headrace.log.embedded.maintenance.check import check
 from headrace.log.embedded.maintenance.stats import stats
 from headrace.log.embedded.maintenance.tasks import MaintenanceReport
@@ -69,6 +70,40 @@ def check_log(ctx: typer.Context, as_json: output.Json = False) -> None:
             + (f"[bold red]{len(result.damage)} damaged[/]" if result.damage else "[green]no damage[/]")
         )
     if result.damage:
+        raise typer.Exit(1)
+
+
+@app.command("repair")
+def repair_log(
+    ctx: typer.Context,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Let readers go on after lost rows, instead of stopping there.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Repair a damaged data folder as far as that is safe.
+
+    Damaged rows are moved to the folder `damaged` in the data folder, never deleted. Readers that reach them stop
+    (records-lost), or go on with --skip-lost. A database with damaged indexes is rebuilt. The exit code is 1 if
+    something is still damaged. No other process may use the data folder.
+
+    Example: headrace storage repair --yes
+    """
+    call: CommandContext = ctx.obj
+    folder = call.folder()
+    with repair.exclusive(folder):
+        steps = repair.plan(folder, check(folder).findings, skip_lost=skip_lost)
+        if not steps:
+            output.note("no damage")
+            return
+        output.print_rows(
+            [dataclasses.asdict(step) for step in steps], as_json=False, columns=("what", "where"), empty=""
+        )
+        if not yes:
+            typer.confirm("Repair the data folder?", abort=True, err=True)
+        left = repair.repair(folder, skip_lost=skip_lost)
+    output.note(f"repaired {folder}; {len(left)} damaged" if left else f"repaired {folder}")
+    if left:
         raise typer.Exit(1)
 
 

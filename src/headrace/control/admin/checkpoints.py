@@ -13,8 +13,16 @@ from pathlib import Path
 
 from headrace.contracts import Log
 from headrace.control.admin.lock import ProgramLock
-from headrace.engine.checkpoint import Checkpoint, cuts_topic, finish_removals, list_checkpoints, ticks_topic
+from headrace.engine.checkpoint import (
+    Checkpoint,
+    cuts_topic,
+    finish_removals,
+    list_checkpoints,
+    ticks_topic,
+    writer_name,
+)
 from headrace.errors import StateUnreadable, UnknownTopic
+from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Size
 
@@ -95,9 +103,11 @@ def remove_checkpoint(log: Log, checkpoint: Checkpoint) -> None:
 
 
 def internal_topic_remover(log: Log) -> Callable[[str], None]:
-    """A function that removes the internal topics of one run of a query."""
+    """A function that removes the internal topics of one run of a query, and forgets what it has written."""
 
     def forget(run: str) -> None:
+        if isinstance(log, EmbeddedLog):
+            log.forget_note(writer_name(run))
         for topic in (ticks_topic(run), cuts_topic(run)):
             with suppress(UnknownTopic):
                 log.delete_topic(topic)

@@ -59,8 +59,11 @@ class BatchCommitter(Protocol):
 
 
 class EmbeddedBatchCommitter:
-    def __init__(self, log: EmbeddedLog, query: str) -> None:
-        self._writer = log.writer(writer_name(query))
+    """Commits with each batch what `note` tells of it."""
+
+    def __init__(self, log: EmbeddedLog, run: str, note: Callable[[int], str] | None = None) -> None:
+        self._writer = log.writer(writer_name(run))
+        self._note = note
         self.topic = log.topic
         # Files belong to the driver: they are removed when it ends.
         self.staging = ExtentEncoder(
@@ -72,7 +75,7 @@ class EmbeddedBatchCommitter:
         return self._writer.last
 
     def commit(self, batch: int, staged: Sequence[Staged]) -> None:
-        self._writer.append_staged(batch, staged)
+        self._writer.append_staged(batch, staged, None if self._note is None else self._note(batch))
 
 
 class Sink:

@@ -64,7 +64,7 @@ class NativeLogAdapter(Protocol):
 
     def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame: ...
     def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider: ...
-    def committer(self, run: str, folder: Path) -> BatchCommitter: ...
+    def committer(self, run: str, folder: Path, query: n.Query) -> BatchCommitter: ...
 
 
 def compile_native_query(
@@ -95,7 +95,7 @@ def compile_native_query(
     topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if spec.distinct else ()
     raw = topic.schema.is_raw
     output = encoder_input(rows, plan.sink, spec, *order) if raw else typed_output(rows, plan.sink, topic, spec, *order)
-    write = NativeSink(adapter.committer(run, folder), spec, adapter.stream_time(folder, spec), on_report).write
+    write = NativeSink(adapter.committer(run, folder, query), spec, adapter.stream_time(folder, spec), on_report).write
     if spec.distinct:
         return CompiledQuery(output, lambda results, batch: write(order_rows(results), batch), "append")
     return CompiledQuery(output, write, "update" if spec.aggregates and not spec.final else "append")

@@ -17,7 +17,8 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
-from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, UnexpectedFailure
+from headrace.engine.checkpoint import state_cures
+from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, StateUnreadable, UnexpectedFailure
 
 SPARK_GONE_ERRORS = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other errors."""
@@ -40,6 +41,11 @@ _RAISE_MEMORY = (
 _EXIT_WAIT_SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"
 _FREE_SPACE = "free space or shorten retention, then start it again and it resumes from its checkpoint"
+_DAMAGED_STATE = re.compile(
+    r"CANNOT_READ_\w*FILE\w*[^\n]*|\w*CHECKSUM_VERIFICATION_FAILED[^\n]*|RocksDBException: Corruption[^\n]*"
+    r"|ZipException[^\n]*|Incomplete log file[^\n]*|Error reading (?:delta|snapshot) file[^\n]*"
+)
+"""Spark's messages about a file of a checkpoint that is missing, cut off or overwritten."""
 _WRAPPER_PREFIXES = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only wrap another one."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
@@ -57,6 +63,9 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY
     ):
         return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_RAISE_MEMORY)
+    if (damage := _DAMAGED_STATE.search(f"{error} {_stack(error)}")) is not None:
+        what = f"the state of query {query} is damaged: {damage[0].strip()}"
+        return StateUnreadable(what, where=str(folder), fix=state_cures(folder))
     if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST_PROCESS_TEXTS):
         return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_START_AGAIN)
     return UnexpectedFailure(

@@ -35,7 +35,7 @@ from headrace.log.embedded.commit.committer import Committer
 from headrace.log.embedded.commit.mailbox import Mailbox
 from headrace.log.embedded.commit.placement import Request
 from headrace.log.embedded.commit.topic_changes import TopicChanges
-from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter
+from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter, WriterNote, writer_notes
 from headrace.log.embedded.groups.consumer import EmbeddedConsumer
 from headrace.log.embedded.groups.store import GroupStore
 from headrace.log.embedded.ipc.owners import Owner
@@ -113,6 +113,14 @@ class EmbeddedLog:
     def writer(self, name: str) -> EmbeddedWriter:
         return EmbeddedWriter(self._open.appender, name)
 
+    def writer_notes(self) -> list[WriterNote]:
+        """What the writers have stored with their last appends."""
+        return writer_notes(self._open.store)
+
+    def forget_note(self, writer: str) -> None:
+        """Delete a writer's note."""
+        self.committer.change(lambda db: db.execute("DELETE FROM writer_notes WHERE name = ?", (writer,)).rowcount)
+
     @property
     def owner(self) -> str:
         """Id under which other processes may write files that this process will commit."""
@@ -140,6 +148,11 @@ class EmbeddedLog:
 
     def head(self, topics: Iterable[str]) -> int:
         return total_order.head(self._open, topics)
+
+    def end(self) -> int:
+        """The last sequence that any row ever had."""
+        ((sequence,),) = self._open.store.query("SELECT value FROM meta WHERE name = 'sequence'")
+        return sequence
 
     def removed(self, topics: Iterable[str]) -> int:
         return total_order.removed(self._open, topics)

@@ -37,6 +37,13 @@ Traceback (most recent call last):
         (Exception("java.io.IOException: No space left on device"), "disk-full"),
         (Exception("java.lang.OutOfMemoryError: Java heap space"), "out-of-memory"),
         (Exception("in run\nMemoryError\n\tat org.apache.spark"), "out-of-memory"),
+        (
+            Exception("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] Error reading ..."),
+            "state-unreadable",
+        ),
+        (Exception("org.rocksdb.RocksDBException: Corruption: bad block contents"), "state-unreadable"),
+        (Exception("java.util.zip.ZipException: zip END header not found"), "state-unreadable"),
+        (Exception("java.lang.IllegalStateException: Incomplete log file"), "state-unreadable"),
         (Exception("ValueError: no MemoryErrors here"), "unexpected-failure"),
         (UnknownTopic('topic "a" does not exist'), "unknown-topic"),
     ],

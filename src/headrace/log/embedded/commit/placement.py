@@ -56,6 +56,8 @@ class WriterMark:
     writer: str
     epoch: int
     number: int
+    note: str | None = None
+    """What the writer wants to know of its last append, stored with it."""
 
 
 class InlineFuture:
@@ -290,6 +292,8 @@ class Placement:
         if row[1] is not None and mark.number <= row[1]:
             return False
         self.db.execute("UPDATE writers SET last = ? WHERE name = ?", (mark.number, mark.writer))
+        if mark.note is not None:
+            self.db.execute("INSERT OR REPLACE INTO writer_notes VALUES (?, ?)", (mark.writer, mark.note))
         return True
 
     def _place(self, part: Part) -> Appended:

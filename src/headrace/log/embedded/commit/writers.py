@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from datetime import timedelta
 
 from headrace.contracts import Ack, Append, Appended
@@ -106,19 +107,36 @@ class EmbeddedWriter:
         """Append once under a number; None if the log already has that number or a higher one."""
         return self._once(number, lambda: self._appender.parts(appends))
 
-    def append_staged(self, number: int, staged: Sequence[tuple[str, int, EncodedExtent]]) -> list[Appended] | None:
-        """Append once what other processes have encoded: (topic, partition, extent) each."""
-        return self._once(number, lambda: [self._appender.place(*item) for item in staged])
+    def append_staged(
+        self, number: int, staged: Sequence[tuple[str, int, EncodedExtent]], note: str | None = None
+    ) -> list[Appended] | None:
+        """Append once what other processes have encoded: (topic, partition, extent) each; `note` is kept with it."""
+        return self._once(number, lambda: [self._appender.place(*item) for item in staged], note)
 
-    def _once(self, number: int, prepare: Callable[[], list[Part]]) -> list[Appended] | None:
+    def _once(self, number: int, prepare: Callable[[], list[Part]], note: str | None = None) -> list[Appended] | None:
         # Also sent when the number is known to be in the log: this is how a fenced writer finds out.
-        mark = WriterMark(self.name, self._epoch, number)
+        mark = WriterMark(self.name, self._epoch, number, note)
         result = self._appender.commit(prepare, lambda parts: Request(parts, Ack.ALL, mark))
         self._last = number if self._last is None else max(number, self._last)
         return result
 
     def close(self) -> None:
         """Releases nothing: the name stays owned until another process opens it."""
+
+
+@dataclass(frozen=True)
+class WriterNote:
+    """A writer's last append: its number, and the note that was stored with it."""
+
+    writer: str
+    number: int
+    note: str
+
+
+def writer_notes(store: Store) -> list[WriterNote]:
+    """The notes of all writers that have left one."""
+    rows = store.query("SELECT name, last, note FROM writer_notes JOIN writers USING (name) WHERE last IS NOT NULL")
+    return [WriterNote(*row) for row in rows]
 
 
 def last_number(store: Store, name: str) -> int | None:

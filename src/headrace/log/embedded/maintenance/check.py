@@ -22,7 +22,7 @@ from headrace.log.embedded.maintenance import consistency
 from headrace.log.embedded.maintenance.rewrite import IMPLICIT
 from headrace.log.embedded.storage.damage import missing_database
 from headrace.log.embedded.storage.extent_reader import COLUMNS, ExtentRow
-from headrace.log.embedded.storage.extents import ARCHIVE, ExtentDecoder
+from headrace.log.embedded.storage.extents import ARCHIVE, GONE, LOST, ExtentDecoder
 
 Progress = Callable[[int, int], None]
 _PAGE = 64
@@ -37,6 +37,8 @@ class CheckFinding:
     what: str
     where: str
     damage: bool = True
+    extent: int | None = None
+    """The id of the damaged extent."""
 
 
 @dataclass
@@ -63,18 +65,20 @@ def check(folder: Path, progress: Progress | None = None) -> CheckResult:
         result.findings.append(CheckFinding("database", missing, str(folder / "log.db")))
         return result
     with contextlib.ExitStack() as stack:
+        read = folder / "groups.db"
         try:
             groups = _committed(folder, stack, result)
             durable = durable_sequence(folder / "bell")  # before the log, which only grows
-            log = _open(folder / "log.db", stack, result)
+            read = folder / "log.db"
+            log = _open(read, stack, result)
             result.findings += _lost(log, durable, folder)
             result.findings += [CheckFinding(*problem) for problem in consistency.find_inconsistencies(log, groups)]
             _Contents(folder, log, result, progress or (lambda done, total: None)).read()
             result.findings += _orphans(folder, log)
         except sqlite3.Error as error:
-            result.findings.append(CheckFinding("database", f"SQLite reports: {error}", str(folder)))
+            result.findings.append(CheckFinding("database", f"SQLite reports: {error}", str(read)))
         except _UNREADABLE as error:
-            result.findings.append(CheckFinding("database", f"a value cannot be read: {error}", str(folder)))
+            result.findings.append(CheckFinding("database", f"a value cannot be read: {error}", str(read)))
     return result
 
 
@@ -120,7 +124,14 @@ class _Contents:
             where = f"{self._names.get(topic, f'topic id {topic}')}/{extent.partition}"
             where += f", offsets {extent.base_offset} to {extent.last_offset}"
             where += f", file {extent.file}" if extent.file else ""
-            self._result.findings += [CheckFinding(k, what, where) for k, what in self._problems(extent, times, size)]
+            if extent.kind in GONE:
+                what = "the rows were lost to damage; readers " + (
+                    "stop" if extent.kind == LOST else "go on after them"
+                )
+                self._result.findings.append(CheckFinding("lost", what, where, damage=False))
+            else:
+                problems = self._problems(extent, times, size)
+                self._result.findings += [CheckFinding(k, what, where, extent=extent.id) for k, what in problems]
             self._result.extents += 1
             self._result.rows += extent.rows
             self._result.bytes += size

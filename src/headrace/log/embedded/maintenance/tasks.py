@@ -23,7 +23,7 @@ from headrace.log.embedded.ipc.owners import is_alive
 from headrace.log.embedded.maintenance.compaction import compact
 from headrace.log.embedded.maintenance.maintained_log import MaintainedLog
 from headrace.log.embedded.maintenance.rewrite import COMPACTED, EXPLICIT, LiveExtent, live_extents, replace, rows_of
-from headrace.log.embedded.storage.extents import ARCHIVE
+from headrace.log.embedded.storage.extents import ARCHIVE, GONE
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
 
 _RUN = 8  # number of adjacent extents of similar size that are merged into one
@@ -210,7 +210,7 @@ def _runs(extents: list[LiveExtent], size_class: int, limit: int) -> list[list[L
     run: list[LiveExtent] = []
     size = 0
     for item in [*extents, None]:
-        fits = item is not None and item.extent.kind != ARCHIVE and _size_class(item.bytes) <= size_class
+        fits = item is not None and item.extent.kind not in (ARCHIVE, *GONE) and _size_class(item.bytes) <= size_class
         if item is not None and fits and size + item.bytes <= limit:
             run.append(item)
             size += item.bytes

@@ -6,6 +6,7 @@ stays on disk for a while; if it is gone, the extents are listed again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.contracts import Batch, Bounds
-from headrace.errors import BadOption, DamagedExtent, OffsetOutOfRange, UnknownPartition
-from headrace.log.embedded.storage.extents import ExtentDecoder, damaged_extent
+from headrace.errors import BadOption, DamagedExtent, OffsetOutOfRange, RecordsLost, UnknownPartition
+from headrace.log.embedded.storage.extents import GONE, LOST, ExtentDecoder, damaged_extent
 from headrace.log.embedded.storage.store import Store
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
 from headrace.log.stored_rows import conform_rows, integer_array, integer_values, read_schema
@@ -24,6 +25,7 @@ COLUMNS = (
     "id, partition, base_offset, last_offset, base_sequence, last_sequence, rows, kind, merged, checksum, file, payload"
 )
 _TRIES = 3
+_logger = logging.getLogger(__name__)
 _LISTED = 128  # extents listed in one query
 
 
@@ -49,6 +51,7 @@ class ExtentReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._told: set[int] = set()
         self._decoder = ExtentDecoder(store.folder / "extents", store.folder / "archive")
 
     def bounds(self, entry: TopicEntry) -> dict[int, Bounds]:
@@ -170,10 +173,24 @@ class ExtentReader:
     def stored(self, extent: ExtentRow, topic: str) -> list[pa.RecordBatch]:
         """An extent's rows as stored; verifies the checksum."""
         where = self._where(extent, topic)
+        if extent.kind in GONE:
+            return self._lost(extent, where)
         batches = self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, where)
         if (found := sum(batch.num_rows for batch in batches)) != extent.rows:
             raise damaged_extent(f"an extent has {found} rows, not {extent.rows}", where)
         return batches
+
+    def _lost(self, extent: ExtentRow, where: str) -> list[pa.RecordBatch]:
+        if extent.kind == LOST:
+            raise RecordsLost(
+                f"{extent.rows} rows were lost to damage",
+                where=where,
+                fix="restore from a backup, or let readers go on: `headrace storage repair --skip-lost`",
+            )
+        if extent.id not in self._told:  # once per process
+            self._told.add(extent.id)
+            _logger.warning("%s rows were lost to damage, and are skipped: %s", extent.rows, where)
+        return []
 
     def _where(self, extent: ExtentRow, topic: str) -> str:
         return f"{topic}/{extent.partition}, offsets {extent.base_offset} to {extent.last_offset}"
@@ -189,8 +206,10 @@ class ExtentReader:
         )
         # The extent around the offset may begin with a gap; the one before it always has rows below the offset.
         for row in rows:
-            found = 0
-            for batch in self._rows(entry, ExtentRow(*row)):
+            extent, found = ExtentRow(*row), 0
+            if extent.kind in GONE and extent.last_offset < offset:
+                return extent.last_sequence
+            for batch in () if extent.kind in GONE else self._rows(entry, extent):
                 below = int(np.searchsorted(integer_values(batch.column("$offset")), offset))
                 found = batch.column("$sequence")[below - 1].as_py() if below else found
             if found:
@@ -204,7 +223,7 @@ class ExtentReader:
         bounds = self.partition_bounds(entry, partition)
         rows = self._store.query(
             f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND max_time >= ? "
-            "AND replaced_at IS NULL ORDER BY last_offset LIMIT 2",
+            f"AND replaced_at IS NULL AND kind NOT IN {GONE} ORDER BY last_offset LIMIT 2",
             entry.id,
             partition,
             timestamp,

@@ -25,6 +25,9 @@ from headrace.log.stored_rows import integer_values
 
 _CHUNK = 100_000  # rows per Arrow batch in a merged file
 INLINE, FILE, ARCHIVE = "inline", "file", "archive"
+LOST, SKIPPED = "lost", "skipped"
+"""Marks in place of extents that were damaged: readers stop at the first kind, and go on after the second."""
+GONE = (LOST, SKIPPED)
 
 
 class EncodedExtent(NamedTuple):

@@ -53,6 +53,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS extents_by_file ON extents (file) WHERE file I
 CREATE INDEX IF NOT EXISTS extents_replaced ON extents (replaced_at) WHERE replaced_at IS NOT NULL;
 CREATE TABLE IF NOT EXISTS mail (owner TEXT PRIMARY KEY, number INTEGER NOT NULL, offsets BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS writers (name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, last INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS writer_notes (name TEXT PRIMARY KEY, note TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -248,6 +249,8 @@ def translate_errors(folder: Path, database: str = "log.db") -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise lock_timeout_error(folder) from error
+    except UnicodeDecodeError as error:  # SQLite's message quotes what it cannot read
+        raise damaged_log(folder / database, f"a text cannot be read: {error}") from error
     except (sqlite3.Error, OSError) as error:
         ours = (
             _translated(error, folder / database) if isinstance(error, sqlite3.Error) else storage_error(error, folder)

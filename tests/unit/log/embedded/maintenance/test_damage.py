@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 
 from headrace.contracts import TopicSpec
-from headrace.errors import DamagedExtent, DamagedLog, HeadraceError
+from headrace.errors import DamagedExtent, DamagedLog, HeadraceError, LogBusy, NotRepairable, RecordsLost
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.maintenance.check import check
+from headrace.log.embedded.maintenance.check import CheckFinding, check
+from headrace.log.embedded.maintenance.repair import exclusive, plan, repair
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
 from tests.unit.log.embedded.data_folder import put
@@ -110,6 +113,88 @@ def test_a_missing_or_damaged_extent_is_a_coded_error(suffix: str, folder: Path)
         assert check(folder).damage
         with pytest.raises(DamagedExtent):
             read_all(folder)
+
+
+def _repaired(folder: Path, *, skip_lost: bool) -> list[CheckFinding]:
+    with exclusive(folder):
+        return repair(folder, skip_lost=skip_lost)
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_repair_marks_damaged_rows_as_lost_and_keeps_all_others(suffix: str, is_gone: bool, folder: Path) -> None:
+    before = read_all(folder)
+    path = sorted(folder.glob(f"*/*.{suffix}"), key=lambda one: one.stat().st_size)[0]
+    path.unlink() if is_gone else path.write_bytes(b"damaged" * 20)
+    assert _repaired(folder, skip_lost=False) == []
+    assert is_gone or (folder / "damaged" / path.name).read_bytes() == b"damaged" * 20
+    with pytest.raises(RecordsLost, match="were lost to damage"):
+        read_all(folder)
+    assert {finding.kind for finding in check(folder).findings} == {"lost"}
+    assert _repaired(folder, skip_lost=True) == []
+    after = read_all(folder)
+    assert after != before
+    assert all(row in before[place] for place, rows in after.items() for row in rows)
+    with EmbeddedLog(folder, SETTINGS) as log:  # the log goes on, and maintains itself
+        put(log, "a", b"new")
+        put(log, "kept", b"new" * 300)
+        log.maintenance.run(force_compaction=True)
+        for topic in ("a", "kept"):
+            log.truncate(topic, 0, log.bounds(topic)[0].end)
+    assert check(folder).damage == []
+
+
+def test_an_inline_extent_is_kept_aside(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "log.db")) as db, db:
+        db.execute("UPDATE extents SET checksum = checksum + 1 WHERE id = (SELECT max(id) FROM extents)")
+    assert _repaired(folder, skip_lost=True) == []
+    assert list((folder / "damaged").glob("extent-*.arrow"))
+    read_all(folder)
+
+
+def test_a_database_with_damaged_indexes_is_rebuilt(folder: Path) -> None:
+    before = read_all(folder)
+    _damage_index(folder / "log.db")
+    assert check(folder).damage
+    assert _repaired(folder, skip_lost=False) == []
+    assert read_all(folder) == before
+    assert (folder / "damaged" / "log.db").exists()
+
+
+def _damage_index(path: Path) -> None:
+    """Overwrites the first page of an index."""
+    with closing(sqlite3.connect(path)) as db:
+        ((page,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'extents_by_offset'").fetchall()
+        ((size,),) = db.execute("PRAGMA page_size").fetchall()
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
+@pytest.mark.parametrize("damage", DATABASE.values(), ids=DATABASE)
+def test_a_database_that_cannot_be_read_is_not_guessed(damage: Callable[[Path], object], folder: Path) -> None:
+    damage(folder / "log.db")
+    with exclusive(folder), pytest.raises(NotRepairable, match="cannot be repaired"):
+        _planned_repair(folder)
+
+
+def _planned_repair(folder: Path) -> None:
+    plan(folder, check(folder).findings, skip_lost=False)
+    repair(folder, skip_lost=False)
+
+
+def test_a_folder_in_use_is_not_repaired(folder: Path) -> None:
+    with EmbeddedLog(folder, SETTINGS), pytest.raises(LogBusy, match="use the data folder"):
+        _repaired(folder, skip_lost=False)
+
+
+def test_lost_rows_are_accepted_by_a_repair(folder: Path) -> None:
+    kept, rows = (folder / "log.db").read_bytes(), read_all(folder)
+    with EmbeddedLog(folder, SETTINGS) as log:
+        put(log, "a", b"durable")
+    (folder / "log.db").write_bytes(kept)
+    assert _repaired(folder, skip_lost=False) == []
+    assert read_all(folder) == rows
 
 
 def test_damage_at_random_is_found_or_changes_nothing(sound: Path, tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""What a run of a query has written: a note that is committed with each batch, in the same transaction.
+
+It survives the checkpoint. So a query whose checkpoint is gone, or is an older copy, is recognized before it writes its
+results again, and the position up to which its output was written is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.contracts import Topic
+from headrace.log.embedded.commit.writers import WriterNote
+
+_WRITER = "query."
+
+
+@dataclass(frozen=True)
+class WrittenOutput:
+    """The last batch of one run of a query."""
+
+    run: str
+    batch: int
+    query: str
+    topic: str
+    created_at: int
+    """The time at which the topic was created: a topic of the same name may have followed."""
+    position: Mapping[str, Any] | None
+    """The position of the query's source after the batch."""
+
+
+def output_note(query: str, topic: Topic, position: Mapping[str, Any] | None) -> str:
+    """The note of a batch."""
+    facts = {"query": query, "topic": topic.name, "created_at": topic.created_at, "position": position}
+    return json.dumps(facts)
+
+
+def parse_note(found: WriterNote) -> WrittenOutput | None:
+    """A query's note; None for that of another writer."""
+    if not found.writer.startswith(_WRITER):
+        return None
+    return WrittenOutput(found.writer.removeprefix(_WRITER), found.number, **json.loads(found.note))
