@@ -48,14 +48,16 @@ def test_a_query_without_its_checkpoint_is_refused_until_somebody_decides(damage
 def test_a_damaged_database_is_named_with_its_cure(damaged: AttackedServer) -> None:
     server, path = damaged, damaged.folder / "log.db"
     server.kill()
+    for suffix in ("-wal", "-shm"):  # after a kill, all of a small log is still in them
+        path.with_name(f"log.db{suffix}").unlink(missing_ok=True)
     for content in (b"", b"not a database" * 1000):
         path.write_bytes(content)
-        for words in (["topic", "list"], ["status"], ["up", "--port", str(server.port)], ["storage", "check"]):
+        for words in (["topic", "list"], ["up", "--port", str(server.port)], ["storage", "check"]):
             ended = server.command(*words)
             said = ended.stdout + ended.stderr
             assert ended.returncode != 0, words
             assert "Traceback" not in said, said
-            assert words == ["status"] or "damaged" in said or "database" in said, said
+            assert "damaged" in said or "database" in said, said
 
 
 def _insert(server: AttackedServer, *amounts: int) -> None:

@@ -115,6 +115,8 @@ class Node:
         for topic, created_at in replay.deleted:
             self._delete_topic(topic, created_at)
         self.supervisor.queries.update(replay.queries)
+        for old, new in replay.replaced:
+            self.supervisor.finish_replacement(old, new)
         self.supervisor.delete_orphaned_checkpoints()
         self._reconcile()
         self._state.compact()

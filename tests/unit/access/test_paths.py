@@ -32,5 +32,8 @@ def test_view_and_checkpoint_names_stay_in_the_data_folder(tmp_path: Path, name:
     assert view.parent == tmp_path / "views"
     assert view.resolve().parent == (tmp_path / "views").resolve()
     folder = tmp_path / "checkpoints" / "server"
+    others = [checkpoint_folder(folder, other) for other in (*NAMES, "x" * 500, "x" * 501) if other != name]
+    assert checkpoint_folder(folder, name) not in others
+    assert all(len(other.name) < 220 for other in others)
     place = checkpoint_folder(folder, name)
     assert place.resolve().parent == folder.resolve(), place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import ClassVar
@@ -19,13 +19,17 @@ from headrace.clock import SystemClock
 from headrace.contracts import TopicSpec
 from headrace.control.node import Node
 from headrace.control.queries import reconciler
+from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements import state as server_state
 from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
 from headrace.control.statements.replay import Replay
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced
+from headrace.lang.ksql.grammar.parser import read_statements
+from headrace.lang.ksql.statements.planner import Planner
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
@@ -229,3 +233,39 @@ def test_a_compacted_journal_restores_the_same_state(
         replay.read(shortened.entries)
         assert replay.needed() == shortened.entries
         shortened.close()
+
+
+def test_a_replacement_that_a_crash_interrupted_keeps_its_checkpoint(
+    opened: Callable[[], Node], settings: Settings
+) -> None:
+    node = opened()
+    node.execute(CLICKS + "CREATE STREAM copy AS SELECT id, page FROM clicks;")
+    folder = settings.storage.data / "checkpoints" / "server"
+    (old,) = node.supervisor.queries
+    Checkpoint(folder / old).open(node.supervisor.queries[old].query, "record", 1, ("clicks",))
+    run = Checkpoint(folder / old).manifest.run  # type: ignore[union-attr]
+    node.execute("CREATE OR REPLACE STREAM copy WITH (query_id = 'second') AS SELECT id, page FROM clicks;")
+    (new,) = node.supervisor.queries
+    assert new != old
+    node.close()
+    (folder / new).rename(folder / old)  # as a crash before the renaming leaves it
+    opened()
+    assert not (folder / old).exists()
+    assert Checkpoint(folder / new).manifest.run == run  # type: ignore[union-attr]
+
+
+def test_queries_with_similar_names_keep_their_checkpoints_of_earlier_versions(tmp_path: Path) -> None:
+    mine = Checkpoint(tmp_path / "a-b")
+    mine.open(replace(_query(), id="a b"), "record", 1, ("clicks",))
+    assert checkpoint_folder(tmp_path, "a b") == tmp_path / "a-b"
+    assert checkpoint_folder(tmp_path, "a/b") not in (tmp_path / "a-b", checkpoint_folder(tmp_path, "a:b"))
+
+
+def _query() -> Query:
+    catalog = Catalog()
+    planner = Planner(catalog)
+    for reading in read_statements(CLICKS + COUNTS, {}):
+        assert reading.statement is not None
+        planner.plan(reading.statement)
+    (query,) = catalog.queries.values()
+    return query

@@ -97,7 +97,7 @@ def recover(
     if reprocess == resume_from_output:
         raise typer.BadParameter("choose one of them", param_hint="--reprocess, --resume-from-output")
     program, _, name = query.rpartition("/")
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", program) or not re.fullmatch(r"(?!\.)[A-Za-z0-9%._-]+", name):
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", program) or not re.fullmatch(r"(?!\.)[A-Za-z0-9=._-]+", name):
         raise typer.BadParameter("name the query as PROGRAM/ID", param_hint="QUERY")
     if reprocess and not yes:
         typer.confirm(f"Empty the output topic of query {query}, and start over?", abort=True, err=True)

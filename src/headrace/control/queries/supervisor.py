@@ -8,6 +8,7 @@ for a server.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
@@ -116,6 +117,11 @@ class Supervisor:
             if (stop := self.stop(old)) is not None:
                 stop.blocks.add(new)
         after_stop(stop, lambda: self._move_checkpoint(before, after))
+
+    def finish_replacement(self, old: str, new: str) -> None:
+        """Complete a replacement that a crash has interrupted; without effect if it was complete."""
+        if new in self.queries and old not in self.queries:
+            self._move_checkpoint(self._checkpoint_folder(old), self._checkpoint_folder(new))
 
     def _move_checkpoint(self, before: Path, after: Path) -> None:
         if before != after and before.exists() and not after.exists():
@@ -338,6 +344,29 @@ def _writer_of(checkpoint: Checkpoint) -> str | None:
 
 
 def checkpoint_folder(folder: Path, query: str) -> Path:
-    """The folder of a query's checkpoint. A name that consists only of dots would be another folder."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", query)
-    return folder / (name if name.strip(".") else name.replace(".", "-"))
+    """The folder of a query's checkpoint: another one for each name. It never leaves `folder`."""
+    name = _PLAIN.sub(_escaped, query)
+    name = name if name.strip(".") else name.replace(".", "=2e.")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}={hashlib.sha256(query.encode()).hexdigest()[:16]}"
+    named = folder / name
+    return named if name == query or named.exists() else _earlier_folder(folder, query) or named
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"={ord(one):x}." for one in found[0])
+
+
+def _earlier_folder(folder: Path, query: str) -> Path | None:
+    """The folder that earlier versions used, where names could share one, if it is this query's."""
+    name = _PLAIN.sub(lambda found: "-" * len(found[0]), query)
+    earlier = folder / (name if name.strip(".") else name.replace(".", "-"))
+    with suppress(StateUnreadable, OSError):
+        manifest = Checkpoint(earlier).manifest
+        return earlier if manifest is not None and manifest.query == query else None
+    return None
+
+
+_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 180
+"""Characters of a folder's name: file systems allow 255 bytes, and names of files next to it are longer."""

@@ -53,6 +53,8 @@ class Replay:
     queries: dict[str, RegisteredQuery] = field(default_factory=dict)
     deleted: list[tuple[str, int]] = field(default_factory=list)
     """Topics that statements deleted, with their creation times."""
+    replaced: list[tuple[str, str]] = field(default_factory=list)
+    """Queries that others have replaced, in order: the old name and the new one."""
     broken: dict[int, HeadraceError] = field(default_factory=dict)
     """Entries that can no longer be planned, by number."""
     mutes: dict[MuteKey, int] = field(default_factory=dict)
@@ -127,7 +129,9 @@ class Replay:
         self._require(f"source {action.source.name}", entry)
         if action.query is not None:
             self._reads[action.source.name] = {source.name for source in action.query.sources}
-            self.queries.pop(action.replaces or "", None)
+            if action.replaces is not None:
+                self.queries.pop(action.replaces, None)
+                self.replaced.append((action.replaces, action.query.id))
             self.queries[action.query.id] = RegisteredQuery(action.query, entry.start)
 
     @_add.register

@@ -64,7 +64,11 @@ def test_all_checkpoints_are_listed_even_unreadable_ones(log: EmbeddedLog, folde
         None,
         f"the checkpoint has version 1, but this program supports {VERSION}",
     )
-    assert (damaged.query, damaged.batches, damaged.problem) == ("b/CTAS_O_1", 0, "the manifest is damaged")
+    assert (damaged.query, damaged.batches, damaged.problem) == (
+        "b/CTAS_O_1",
+        0,
+        "query CTAS_O_1 cannot resume: the manifest is damaged",
+    )
 
 
 def test_removing_a_checkpoint_deletes_its_topics(log: EmbeddedLog, folder: Path) -> None:
