@@ -25,8 +25,8 @@ def damaged(shared_attacked: AttackedServer) -> AttackedServer:
     return shared_attacked
 
 
-@pytest.mark.attack("the checkpoint of a query is deleted", "it is refused until somebody decides; no row is doubled")
-def test_a_query_without_its_checkpoint_is_refused_until_somebody_decides(damaged: AttackedServer) -> None:
+@pytest.mark.attack("the checkpoint of a query is deleted", "it is refused until a person decides; no row is doubled")
+def test_a_query_without_its_checkpoint_is_refused_until_a_person_decides(damaged: AttackedServer) -> None:
     server = damaged
     name = _query(server)["name"]
     server.kill()

@@ -1,7 +1,7 @@
 """Recognizes that a query's checkpoint is gone or outdated, and carries out what was decided about it.
 
 A query that started over would write its results again after those that its output topic holds. So it is refused, until
-somebody decides (`headrace state recover`): to start over into an emptied output, or, without state, to continue after
+a person decides (`headrace state recover`): to start over into an emptied output, or, without state, to continue after
 what the output holds. A decision is a file next to the checkpoint, which the next start carries out. Each step may be
 repeated after a crash, and the file is removed last.
 """

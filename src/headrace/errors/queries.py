@@ -28,7 +28,7 @@ class StateUnreadable(Stop, code="state-unreadable"):
 
 
 class CheckpointMissing(Stop, code="checkpoint-missing"):
-    """The output of a query holds rows of a checkpoint that is gone: somebody must decide how it continues."""
+    """The output of a query holds rows of a checkpoint that is gone: a person must decide how it continues."""
 
 
 class CheckpointOutdated(Stop, code="checkpoint-outdated"):
