@@ -49,20 +49,20 @@ def main(
 def measure(
     name: str, only: list[str], quick: bool, repeats: int | None, file: Path | None, out: Path, console: Console
 ) -> Report:
-    chosen = table(name)
-    cases = [chosen.case(case) for case in only] or list(chosen.cases)
+    selected = table(name)
+    cases = [selected.case(case) for case in only] or list(selected.cases)
     file = file or ROOT / "bench" / "settings" / f"{name}.toml"
-    loaded = table_settings.load(file, chosen, quick=quick, repeats=repeats)
+    loaded = table_settings.load(file, selected, quick=quick, repeats=repeats)
     at, machine = datetime.now(UTC), describe(out)
-    results = run_table(chosen, cases, loaded, out.resolve() / f"tmp-{os.getpid()}", _progress(console))
-    return Report(chosen, loaded, results, machine, at, quick)
+    results = run_table(selected, cases, loaded, out.resolve() / f"tmp-{os.getpid()}", _progress(console))
+    return Report(selected, loaded, results, machine, at, quick)
 
 
 def _progress(console: Console):
     def say(case: Case, run: Run) -> None:
         part = "warm-up" if run.warmup else f"run {run.number}"
-        said = "failed" if run.error else figure("rate", run.metrics["rate"], case.unit)
-        console.print(f"[dim]{case.name:28} {run.side:22} {part:8} {said}[/dim]", highlight=False)
+        result = "failed" if run.error else figure("rate", run.metrics["rate"], case.unit)
+        console.print(f"[dim]{case.name:28} {run.side:22} {part:8} {result}[/dim]", highlight=False)
 
     return say
 

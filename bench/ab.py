@@ -52,7 +52,7 @@ def main(
 ) -> None:
     """Compare this checkout with the commit BASE."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    found = RichTable(
+    results = RichTable(
         "case", "base", "this checkout", "ratio (median)", "ratios of the rounds", title=f"compared with {base}"
     )
     slower = False
@@ -63,14 +63,14 @@ def main(
             ratio = statistics.median(pair.ratio for pair in pairs)
             slower |= ratio < tolerance
             unit = _case(name)[1].unit
-            found.add_row(
+            results.add_row(
                 name,
                 figure("rate", statistics.median(pair.base for pair in pairs), unit),
                 figure("rate", statistics.median(pair.ours for pair in pairs), unit),
                 f"{ratio:.3f}",
                 " ".join(f"{pair.ratio:.2f}" for pair in pairs),
             )
-    console.print(found)
+    console.print(results)
     raise typer.Exit(1 if slower else 0)
 
 
@@ -83,21 +83,21 @@ def _checkout(commit: str, stack: ExitStack) -> Path:
 
 
 def _case(name: str) -> tuple[Table, Case]:
-    chosen, _, case = name.partition(":")
-    return table(chosen), table(chosen).case(case)
+    table_name, _, case = name.partition(":")
+    return table(table_name), table(table_name).case(case)
 
 
 def _compare(name: str, base: Path, rounds: int, quick: bool, console: Console) -> list[Pair]:
-    chosen, case = _case(name)
+    selected, case = _case(name)
     folder = RESULTS / f"tmp-{os.getpid()}"
     folder.mkdir(parents=True)
     pairs: list[Pair] = []
     try:
         with ExitStack() as stack:
-            services = Services(chosen.services, folder, stack)
+            services = Services(selected.services, folder, stack)
             for number in range(rounds):
                 order: Sequence[Path] = (base, ROOT) if number % 2 == 0 else (ROOT, base)
-                rates = {root: _rate(chosen, case, root, services, folder, number, quick) for root in order}
+                rates = {root: _rate(selected, case, root, services, folder, number, quick) for root in order}
                 pairs.append(Pair(rates[base], rates[ROOT]))
                 console.print(f"[dim]{name} round {number + 1}: {pairs[-1].ratio:.3f}[/dim]", highlight=False)
     finally:
@@ -105,11 +105,11 @@ def _compare(name: str, base: Path, rounds: int, quick: bool, console: Console) 
     return pairs
 
 
-def _rate(chosen: Table, case: Case, root: Path, services: Services, folder: Path, number: int, quick: bool) -> float:
+def _rate(selected: Table, case: Case, root: Path, services: Services, folder: Path, number: int, quick: bool) -> float:
     """One run of our side from a checkout, with that checkout's own settings of the case."""
-    file = root / "bench" / "settings" / f"{chosen.name}.toml"
-    loaded = table_settings.load(file, chosen, quick=quick, only=case.name)
-    run = run_side(chosen, case, OURS, loaded, folder, services, number, root)
+    file = root / "bench" / "settings" / f"{selected.name}.toml"
+    loaded = table_settings.load(file, selected, quick=quick, only=case.name)
+    run = run_side(selected, case, OURS, loaded, folder, services, number, root)
     if run.error:
         raise SideFailed(f"{case.name} of {root.name}: {run.error}")
     return run.metrics["rate"]

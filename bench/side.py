@@ -1,6 +1,6 @@
 """One run of a side that is a function: `python -m bench.side <table> <case> <side> --json {...}`.
 
-Prints one line of JSON, the outcome. This is what the harness starts; by hand it is good for profiling.
+Prints one line of JSON, the outcome. The harness starts it; start it by hand for profiling.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("--json", required=True, help="settings, folder and services")
     options = parser.parse_args()
-    given = json.loads(options.json)
+    parameters = json.loads(options.json)
     run = table(options.table).case(options.case).sides[options.side].run
     if run is None:
         sys.exit(f"side {options.side} is a script: start it by itself")
-    outcome = run(Work(given["settings"], Path(given["folder"]), given["services"]))
+    outcome = run(Work(parameters["settings"], Path(parameters["folder"]), parameters["services"]))
     print(json.dumps(outcome.as_dict()), flush=True)
 
 

@@ -1,1 +1,1 @@
-"""What is done to the repository by program."""
+"""Tools of the repository: reference pages, lock files, the bill of materials, the audit and the test run."""

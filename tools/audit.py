@@ -1,8 +1,8 @@
-"""Whether a pinned package has a known weakness: `make audit`.
+"""Checks the pinned packages for known vulnerabilities: `make audit`.
 
-pip-audit asks a service of advisories over the network. Where that cannot be reached nothing is known: that is said,
-and is no failure, so that work goes on without a network (`--strict` makes it one). Whatever else keeps pip-audit from
-answering is a failure. Exceptions: `tools/audit.toml`.
+pip-audit queries an advisory service over the network. If the service is unreachable, the audit prints so and succeeds,
+so that work without a network is possible; with `--strict` it fails. Any other error of pip-audit is a failure.
+Exceptions are in `tools/audit.toml`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_PATIENCE = 300  # seconds for all of it
-_ASKED = ["-r", "requirements-dev.lock", "--no-deps", "--disable-pip", "--timeout", "10", "--progress-spinner", "off"]
+_TIMEOUT = 300  # seconds for the whole audit
+_OPTIONS = ["-r", "requirements-dev.lock", "--no-deps", "--disable-pip", "--timeout", "10", "--progress-spinner", "off"]
 _UNREACHABLE = re.compile(
     r"ConnectionError|Could not connect|HTTPS?ConnectionPool|ConnectTimeout|ReadTimeout|ProxyError|name resolution"
     r"|Network is unreachable|5\d\d Server Error"
@@ -37,60 +37,58 @@ class Exempt:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`unknown` are packages that nobody could say anything about."""
+    """`unknown` are packages that the advisory service does not know."""
 
     faults: tuple[str, ...]
-    borne: tuple[str, ...]
+    accepted: tuple[str, ...]
     unknown: tuple[str, ...]
     audited: int
 
 
 def exceptions(text: str) -> list[Exempt]:
-    found = [Exempt(**one) for one in tomllib.loads(text).get("exception", [])]
-    for one in found:
+    entries = [Exempt(**one) for one in tomllib.loads(text).get("exception", [])]
+    for one in entries:
         if not one.reason.strip() or not isinstance(one.until, date):
             raise ValueError(f"{one.id} of {one.package} needs a reason and a date")
-    return found
+    return entries
 
 
-def judged(report: Mapping[str, Any], exempt: Sequence[Exempt], today: date) -> Verdict:
-    """What pip-audit has reported, in the light of the exceptions."""
+def verdict_of(report: Mapping[str, Any], exempt: Sequence[Exempt], today: date) -> Verdict:
+    """The verdict on a report of pip-audit, given the exceptions."""
     faults: list[str] = []
-    borne: list[str] = []
+    accepted: list[str] = []
     packages = {one["name"].lower(): one for one in report["dependencies"]}
     used: set[Exempt] = set()
     for name, package in packages.items():
-        for weakness in package.get("vulns", ()):
-            ids = {weakness["id"], *weakness.get("aliases", ())}
-            known = next((one for one in exempt if one.package.lower() == name and one.id in ids), None)
-            text = (
-                f"{name} {package['version']}: {weakness['id']}, mended in {weakness['fix_versions'] or 'no version'}"
-            )
-            if known is None:
+        for advisory in package.get("vulns", ()):
+            ids = {advisory["id"], *advisory.get("aliases", ())}
+            exception = next((one for one in exempt if one.package.lower() == name and one.id in ids), None)
+            text = f"{name} {package['version']}: {advisory['id']}, fixed in {advisory['fix_versions'] or 'no version'}"
+            if exception is None:
                 faults.append(text)
             else:
-                used.add(known)
-                borne.append(f"{text}; borne until {known.until}: {known.reason}")
+                used.add(exception)
+                accepted.append(f"{text}; accepted until {exception.until}: {exception.reason}")
     faults += [f"{one.package}: the exception for {one.id} ended on {one.until}" for one in exempt if one.until < today]
     unknown = tuple(name for name, one in packages.items() if "skip_reason" in one)
-    needless = [one for one in exempt if one not in used and one.package.lower() not in unknown]
-    faults += [f"{one.package}: the exception for {one.id} is needed no more" for one in needless]
-    return Verdict(tuple(faults), tuple(borne), unknown, len(packages) - len(unknown))
+    unneeded = [one for one in exempt if one not in used and one.package.lower() not in unknown]
+    faults += [f"{one.package}: the exception for {one.id} is no longer needed" for one in unneeded]
+    return Verdict(tuple(faults), tuple(accepted), unknown, len(packages) - len(unknown))
 
 
 def _report() -> Mapping[str, Any] | None:
-    """What pip-audit says; None if it cannot ask."""
-    command = [sys.executable, "-m", "pip_audit", *_ASKED, "-f", "json"]
+    """The report of pip-audit; None if the advisory service is unreachable."""
+    command = [sys.executable, "-m", "pip_audit", *_OPTIONS, "-f", "json"]
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        print(f"no answer within {_PATIENCE} s")
+        print(f"no response within {_TIMEOUT} s")
         return None
-    return said(done.stdout, done.stderr)
+    return parse_report(done.stdout, done.stderr)
 
 
-def said(out: str, errors: str) -> Mapping[str, Any] | None:
-    """A report; None if the network is why there is none. Other reasons are failures: nothing was looked at."""
+def parse_report(out: str, errors: str) -> Mapping[str, Any] | None:
+    """The report in the output; None if the service is unreachable. Exits on any other error: nothing was audited."""
     try:
         return json.loads(out)
     except ValueError:
@@ -103,11 +101,11 @@ def said(out: str, errors: str) -> Mapping[str, Any] | None:
 def main() -> int:
     exempt = exceptions((ROOT / "tools" / "audit.toml").read_text())
     report = _report()
-    verdict = judged(report, exempt, date.today()) if report else Verdict((), (), (), 0)
-    for line in (*verdict.faults, *verdict.borne):
+    verdict = verdict_of(report, exempt, date.today()) if report else Verdict((), (), (), 0)
+    for line in (*verdict.faults, *verdict.accepted):
         print(line)
     if not verdict.audited:
-        print("NOT AUDITED: the service of advisories cannot be reached from here, so nothing is known of any package")
+        print("NOT AUDITED: the advisory service is unreachable, so the packages were not checked")
         return int("--strict" in sys.argv)
     print(f"{verdict.audited} packages audited, {len(verdict.unknown)} unknown to the service: {verdict.unknown}")
     return int(bool(verdict.faults))

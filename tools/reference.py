@@ -99,8 +99,8 @@ def _usage(parameter: Any) -> str:
 def _option(parameter: Any) -> tuple[str, str]:
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     is_plain = parameter.default is not None and not isinstance(parameter.default, bool) and parameter.default != ()
-    shown = is_plain and parameter.show_default and not callable(parameter.default)
-    default = f" Default: {_default(parameter.default)}." if shown else ""
+    shows_default = is_plain and parameter.show_default and not callable(parameter.default)
+    default = f" Default: {_default(parameter.default)}." if shows_default else ""
     return names, (parameter.help or "") + default
 
 
@@ -230,7 +230,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
 
 
 def stale() -> list[str]:
-    """Names of the pages that are not what the code says."""
+    """Names of the pages that are out of date."""
     return [n for n in PAGES if not (FOLDER / n).exists() or (FOLDER / n).read_text() != page(n)]
 
 
@@ -239,13 +239,13 @@ def page(name: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    found = stale()
+    stale_pages = stale()
     if arguments == ["--check"]:
-        for name in found:
+        for name in stale_pages:
             print(f"docs/reference/{name} is stale: make docs", file=sys.stderr)
-        return 1 if found else 0
+        return 1 if stale_pages else 0
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in found:
+    for name in stale_pages:
         (FOLDER / name).write_text(page(name))
         print(f"wrote docs/reference/{name}")
     return 0

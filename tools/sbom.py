@@ -1,7 +1,7 @@
-"""What a build consists of, as CycloneDX JSON: `make sbom`.
+"""Writes the software bill of materials as CycloneDX JSON: `make sbom`.
 
-The Python packages that the product needs with all its extras, as they are installed; the jars inside of Spark, by
-their own description; and those that are fetched for Kafka, as they are pinned. The same parts give the same file.
+It lists the installed Python packages that the product requires, with all its extras; the jars inside PySpark, by
+their Maven metadata; and the pinned jars that are downloaded for Kafka. The same parts give the same file.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from headrace.log.kafka.jars import SETS
 
 # A name may have numbers of its own (log4j-1.2-api), a version a number or words behind it (1.5.7-7, 33.6.0-jre).
 _JARS = re.compile(r"(.+)-(\d+\.[^-]*(?:-\d+)?(?:-[A-Za-z]\w*)*)\.jar"), re.compile(r"(.+?)-(\d.*)\.jar")
-_SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # of names that are URLs, as the standard has it
+_SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # for names that are URLs, as RFC 4122 defines it
 Component = dict[str, Any]
 
 
 def bom() -> dict[str, Any]:
-    found = {one["bom-ref"]: one for one in [*_packages(), *_bundled(), *_fetched()]}
-    parts = [found[ref] for ref in sorted(found)]
+    components = {one["bom-ref"]: one for one in [*_packages(), *_bundled(), *_fetched()]}
+    parts = [components[ref] for ref in sorted(components)]
     number = uuid.uuid5(_SPACE, json.dumps(parts))
     product = _component("application", "headrace", __version__, f"pkg:pypi/headrace@{__version__}")
     return {
@@ -41,7 +41,7 @@ def bom() -> dict[str, Any]:
         "version": 1,
         "metadata": {"component": product},
         "components": parts,
-        "dependencies": [{"ref": product["bom-ref"], "dependsOn": sorted(found)}],
+        "dependencies": [{"ref": product["bom-ref"], "dependsOn": sorted(components)}],
     }
 
 
@@ -50,49 +50,49 @@ def _component(kind: str, name: str, version: str, purl: str, **more: Any) -> Co
 
 
 def _packages() -> Iterator[Component]:
-    """All that headrace requires, and what that does in turn."""
+    """The packages that headrace requires, directly or indirectly."""
     own = distribution("headrace")
     extras = own.metadata.get_all("Provides-Extra") or []
     todo, seen = [(own, extra) for extra in ("", *extras)], set[tuple[str, str]]()
     while todo:
         one, extra = todo.pop()
         for text in one.requires or []:
-            wanted = Requirement(text)
-            if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+            requirement = Requirement(text)
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
                 continue
-            for further in ("", *wanted.extras):
-                if (wanted.name.lower(), further) not in seen and (found := _installed(wanted.name)):
-                    seen.add((wanted.name.lower(), further))
-                    todo.append((found, further))
-                    yield _package(found)
+            for further in ("", *requirement.extras):
+                if (requirement.name.lower(), further) not in seen and (package := _installed(requirement.name)):
+                    seen.add((requirement.name.lower(), further))
+                    todo.append((package, further))
+                    yield _package(package)
 
 
 def _installed(name: str) -> Distribution | None:
     try:
         return distribution(name)
-    except PackageNotFoundError:  # an extra of somebody's that nobody asked for
+    except PackageNotFoundError:  # it belongs to an extra that is not installed
         return None
 
 
-def _package(found: Distribution) -> Component:
-    name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
-    licence = found.metadata.get("License-Expression") or found.metadata.get("License", "")
-    told = {"licenses": [{"license": {"name": licence}}]} if licence and "\n" not in licence else {}
-    return _component("library", name, found.version, f"pkg:pypi/{name}@{found.version}", **told)
+def _package(package: Distribution) -> Component:
+    name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
+    (licence, *_) = package.metadata.get_all("License-Expression") or package.metadata.get_all("License") or [""]
+    licenses = {"licenses": [{"license": {"name": licence}}]} if licence and "\n" not in licence else {}
+    return _component("library", name, package.version, f"pkg:pypi/{name}@{package.version}", **licenses)
 
 
 def _bundled() -> Iterator[Component]:
-    """The jars that Spark brings along."""
+    """The jars inside PySpark."""
     for path in sorted(Path(pyspark.__file__).with_name("jars").glob("*.jar")):
-        group, name, version = _described(path)
+        group, name, version = _coordinates(path)
         digest = {"hashes": [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}]}
         purl = f"pkg:maven/{group}/{name}@{version}" if group else f"pkg:generic/{name}@{version}"
         yield _component("library", name, version, purl, **digest)
 
 
-def _described(path: Path) -> tuple[str, str, str]:
-    """Group, name and version: what the jar says of itself, else what its file's name says."""
-    name, version = _named(path.name)
+def _coordinates(path: Path) -> tuple[str, str, str]:
+    """Group, name and version: from the jar's Maven metadata, else from the name of its file."""
+    name, version = _name_and_version(path.name)
     with zipfile.ZipFile(path) as jar:
         for member in jar.namelist():
             if member.endswith(f"/{name}/pom.properties"):
@@ -102,18 +102,18 @@ def _described(path: Path) -> tuple[str, str, str]:
     return "", name, version
 
 
-def _named(file: str) -> tuple[str, str]:
-    """The last number with a point begins the version; where there is none, the first number does."""
-    named = next(filter(None, (pattern.fullmatch(file) for pattern in _JARS)), None)
-    return (named[1], named[2]) if named else (Path(file).stem, "")
+def _name_and_version(file: str) -> tuple[str, str]:
+    """The version begins at the last number with a point, or at the first number if none has a point."""
+    match = next(filter(None, (pattern.fullmatch(file) for pattern in _JARS)), None)
+    return (match[1], match[2]) if match else (Path(file).stem, "")
 
 
 def _fetched() -> Iterator[Component]:
-    """The jars that are fetched for Kafka, with their pinned hashes."""
+    """The jars that are downloaded for Kafka, with their pinned hashes."""
     for jars in SETS:
         groups = {name: group for group, name, _ in (one.split(":") for one in jars.coordinates)}
         for file, digest in jars.checksums.items():
-            name, version = _named(file)
+            name, version = _name_and_version(file)
             group = groups.get(name)
             purl = f"pkg:maven/{group}/{name}@{version}" if group else f"pkg:generic/{name}@{version}"
             yield _component("library", name, version, purl, hashes=[{"alg": "SHA-256", "content": digest}])
@@ -122,9 +122,9 @@ def _fetched() -> Iterator[Component]:
 def main() -> None:
     path = Path(sys.argv[1] if len(sys.argv) > 1 else f"dist/headrace-{__version__}.cdx.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = bom()
-    path.write_text(json.dumps(made, indent=2) + "\n")
-    print(f"{path}: {len(made['components'])} components")
+    document = bom()
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    print(f"{path}: {len(document['components'])} components")
 
 
 if __name__ == "__main__":

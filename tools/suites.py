@@ -2,7 +2,7 @@
 
 A test that fails runs once more by itself. If it passes then, it is flaky: the table names it, both outputs are kept in
 `build/test`, and the run goes on. Suites whose assertions are about lost, doubled or different data never get this
-second run: there, a result that varies is a fault of the product.
+second run: there, a result that varies is a bug in the product.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PYTEST = (sys.executable, "-m", "pytest")
 _SLOTS = 2
 _LIMIT = 45 * 60.0  # seconds of one suite
-_MOST_RERUNS = 3  # more failures in one suite are no accident
+_MOST_RERUNS = 3  # more failures in one suite are not flaky tests
 _running: set[subprocess.Popen[bytes]] = set()
 
 _PASSED, _FAILED = re.compile(r"\b(\d+) passed"), re.compile(r"\b(\d+) (?:failed|errors?)\b")
@@ -77,7 +77,7 @@ def run_suite(suite: Suite, folder: Path, root: Path = ROOT) -> Result:
     output = folder / f"{suite.name}.txt"
     code = _pytest(suite.arguments, root, output, cache := folder / f"{suite.name}.cache")
     passed, failed = _counts(output.read_text(errors="replace"))
-    failed = max(failed, int(code != 0))  # for example a suite that was ended at its time limit
+    failed = max(failed, int(code != 0))  # for example, the suite was killed at its time limit
     failures = _failed_tests(cache)
     flaky: tuple[str, ...] = ()
     if suite.reruns and 0 < failed == len(failures) <= _MOST_RERUNS:
@@ -91,7 +91,7 @@ def _passes(test: str, root: Path, name: Path) -> bool:
 
 
 def _pytest(arguments: Sequence[str], root: Path, output: Path, cache: Path) -> int:
-    """Run pytest in a session of its own, so that nothing that it started outlives its time limit."""
+    """Run pytest in a session of its own, so that no process it started outlives its time limit."""
     shutil.rmtree(cache, ignore_errors=True)
     command = [*PYTEST, "-o", f"cache_dir={cache}", *arguments]
     with open(output, "wb") as file:
@@ -147,7 +147,7 @@ def main(names: Sequence[str]) -> int:
     if unknown := set(names) - {one.name for one in SUITES}:
         print(f"unknown suites: {', '.join(sorted(unknown))}; there are {', '.join(one.name for one in SUITES)}")
         return 2
-    chosen = [one for one in SUITES if not names or one.name in names]
+    selected = [one for one in SUITES if not names or one.name in names]
     began = time.monotonic()
 
     def run(suite: Suite) -> Result:
@@ -157,7 +157,7 @@ def main(names: Sequence[str]) -> int:
 
     pool = ThreadPoolExecutor(_SLOTS)
     try:
-        results = list(pool.map(run, chosen))
+        results = list(pool.map(run, selected))
     except KeyboardInterrupt:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in tuple(_running):

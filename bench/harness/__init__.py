@@ -1,1 +1,1 @@
-"""The measuring itself, the same for every table; what is measured stands in `bench/tables`."""
+"""Runs and measures the cases of a table; `bench/tables` defines the tables."""

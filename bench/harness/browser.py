@@ -21,8 +21,8 @@ _QUIET = (
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    found = shutil.which("chromium")
-    if found is None:
+    path = shutil.which("chromium")
+    if path is None:
         raise RuntimeError("chromium is missing: tools/setup.sh test installs it")
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=found, args=_QUIET) as browser:
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=path, args=_QUIET) as browser:
         yield browser

@@ -1,7 +1,7 @@
-"""What is measured: a table has cases, and a case has sides that do the same work.
+"""Tables, cases and sides: a table has cases, and a case has sides that do the same work.
 
 A side is a function of the table's module, run by the project's own interpreter, or a script under `bench/peers`, run
-in an environment of its own. Both are given the same JSON and answer with the same line; see `bench.side`.
+in an environment of its own. Both get the same JSON and print the same line; see `bench.side`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OURS = "ours"
 
 @dataclass(frozen=True)
 class Work:
-    """What a side is given for one run: its settings, an empty folder on a real disk, addresses of services."""
+    """The input of one run of a side: its settings, an empty folder on a real disk, addresses of services."""
 
     settings: Mapping[str, Any]
     folder: Path
@@ -31,7 +31,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a side gave. Warm-up is not in it. Latencies are milliseconds, one per record."""
+    """The result of one run of a side, without its warm-up. Latencies are milliseconds, one per record."""
 
     records: int
     seconds: float
@@ -49,7 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Side:
-    """One contestant. `settings` lie on top of the case's, `needs` names services that must be up."""
+    """One of the systems compared. `settings` override the case's; `needs` names services that must be running."""
 
     run: Callable[[Work], Outcome] | None = None
     script: str | None = None
@@ -69,7 +69,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Case:
-    """Sides in the order in which they run; "ours" is the one that targets speak of.
+    """Sides in the order in which they run; "ours" is the one that targets are about.
 
     `outside` has words; processes whose command has one of them are counted apart.
     """
@@ -82,7 +82,7 @@ class Case:
 
 
 Service = Callable[[Path], AbstractContextManager[Any]]
-"""Starts something that sides share, in a folder; what it gives (an address, say) goes to `Work.services`."""
+"""Starts a service that sides share, in a folder; its result, such as an address, goes to `Work.services`."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Interpreters of peers: each peer with requirements of its own lives in a virtual environment of its own.
+"""Python interpreters of peers: each peer that has requirements gets its own virtual environment.
 
-The environment is made on demand under the user's cache folder and named after what is in it, so a changed
-requirements file makes a new one and an unchanged one costs nothing.
+The environment is created on demand in the user's cache folder, under a name derived from its contents: a changed
+requirements file creates a new one, an unchanged file reuses it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
 
 
 def interpreter(requirements: Path | None, cache: Path | None = None) -> Path:
-    """The Python to run a side with; makes its environment when there is none yet."""
+    """The Python to run a side with; creates its environment if it does not exist."""
     if requirements is None:
         return Path(sys.executable)
     folder = (cache or cache_folder()) / f"{requirements.stem}-{_fingerprint(requirements)}"
@@ -42,10 +42,10 @@ def _wants_packages(requirements: Path) -> bool:
 
 
 def _make(folder: Path, python: Path, requirements: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # a half-made one from a run that was stopped
-    wanted = _wants_packages(requirements)
-    venv.create(folder, with_pip=wanted)
-    if wanted:
+    shutil.rmtree(folder, ignore_errors=True)  # incomplete, from a run that was stopped
+    needs_packages = _wants_packages(requirements)
+    venv.create(folder, with_pip=needs_packages)
+    if needs_packages:
         _install(python, requirements)
     (folder / ".complete").touch()
 

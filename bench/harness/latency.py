@@ -1,8 +1,8 @@
 """Latency without coordinated omission.
 
-A closed loop that waits for a slow answer sends nothing meanwhile, and so forgets to measure the records that would
-have suffered most. Here the times at which records *should* be sent are fixed beforehand (`Schedule`); a sender that
-falls behind sends at once, and latency counts from the intended time, not from the real one.
+A closed loop that waits for a slow response sends nothing meanwhile, and so does not measure the records that would
+have been delayed most. Here the times at which records *should* be sent are fixed beforehand (`Schedule`); a sender
+that falls behind sends at once, and latency counts from the intended time, not from the actual one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 SECOND = 1_000_000_000
 
 PERCENTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999, "max_ms": 1.0}
-# Points of the curve that is kept of each run: close together where the tail is.
+# Points of the curve that is stored for each run: dense in the tail.
 CURVE = (0.0, *(1 - 10 ** (-i / 8) for i in range(1, 33)), 1.0)
 
 
@@ -69,19 +69,19 @@ def percentile(ordered: Sequence[float], quantile: float) -> float:
     """The smallest value that at least this share of all values does not exceed (nearest rank, no interpolation)."""
     if not ordered:
         raise ValueError("no values")
-    # The tiny step back keeps 0.9 * 10 = 9.000000000000002-like products from naming the next rank.
+    # Without the small correction, a product such as 9.000000000000002 would give the next rank.
     rank = math.ceil(quantile * len(ordered) - 1e-9)
     return ordered[min(max(rank, 1), len(ordered)) - 1]
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50, p90, p99, p99.9 and max; nothing when there are no values."""
+    """p50, p90, p99, p99.9 and max; empty without values."""
     ordered = sorted(values)
     return {name: percentile(ordered, quantile) for name, quantile in PERCENTILES.items()} if ordered else {}
 
 
 def curve(values: Sequence[float]) -> list[tuple[float, float]]:
-    """(quantile, value) pairs to draw, as far out as the number of values can tell."""
+    """(quantile, value) pairs to draw, as far into the tail as the number of values allows."""
     ordered = sorted(values)
     quantiles = [q for q in CURVE if q == 1.0 or (1 - q) * len(ordered) >= 1]
     return [(q, percentile(ordered, q)) for q in quantiles] if ordered else []

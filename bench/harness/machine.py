@@ -1,4 +1,4 @@
-"""Where a figure was measured: without it a figure says nothing."""
+"""Describes the machine on which figures were measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
-        "load": round(os.getloadavg()[0], 2),  # of the minute before: others on the machine spoil a figure
+        "load": round(os.getloadavg()[0], 2),  # of the minute before: other processes distort a figure
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "fsync_ms": round(fsync_ms(folder), 3),
@@ -36,17 +36,17 @@ def fsync_ms(folder: Path, times: int = 30) -> float:
     """Median time to make 4 KB durable: durable appends cannot be faster than this, and machines differ by 100 x."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f".fsync-{os.getpid()}"
-    taken: list[float] = []
+    durations: list[float] = []
     try:
         with file.open("wb", buffering=0) as out:
             for _ in range(times):
                 start = time.perf_counter()
                 out.write(b"\0" * 4096)
                 os.fsync(out.fileno())
-                taken.append((time.perf_counter() - start) * 1000)
+                durations.append((time.perf_counter() - start) * 1000)
     finally:
         file.unlink(missing_ok=True)
-    return statistics.median(taken)
+    return statistics.median(durations)
 
 
 def _cpu_model() -> str:

@@ -1,8 +1,8 @@
-"""CPU and memory of a run: of the side's whole process tree, and of the services beside it.
+"""CPU and memory of a run: of the side's whole process tree, and of the services it uses.
 
-Memory is sampled. Two figures are kept: RSS, and what the processes hold by themselves (`private`). The second leaves
-out file-backed pages, which belong to the page cache and go when someone else needs the room, and counts a page that a
-worker shares with the process it was forked from once, not once each. The peak is of the sum over the tree.
+Memory is sampled. There are two figures: RSS, and private memory. Private memory excludes file-backed pages, which
+belong to the page cache and can be evicted, and counts a page that a worker shares with the process it was forked
+from only once. The peak is that of the sum over the tree.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Usage:
         for process in processes:
             try:
                 self.cpu[process] = sum(process.cpu_times()[:2])
-                held = resident(process.pid)
+                memory = resident(process.pid)
             except (psutil.Error, OSError):
                 continue
-            rss, private = rss + held[0], private + held[1]
+            rss, private = rss + memory[0], private + memory[1]
         self.peak_rss, self.peak_private = max(self.peak_rss, rss), max(self.peak_private, private)
 
     @property
@@ -47,7 +47,7 @@ class Usage:
 
 
 def resident(pid: int) -> tuple[int, int]:
-    """A process's RSS, and its share of the pages that no file backs, in bytes."""
+    """A process's RSS, and its share of the pages without a file, in bytes."""
     rss = _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS")
     return rss * 1024, own_memory(pid)
 
@@ -60,11 +60,11 @@ def _kilobytes(file: Path, *names: str) -> int:
 class Sampler:
     """Watches a process tree and the trees of services until it is stopped.
 
-    Processes of the tree whose command has one of the words in `outside` are counted apart.
+    Processes of the tree whose command has one of the words in `outside` are counted separately.
     """
 
     def __init__(self, pid: int, outside: Sequence[str] = (), services: Sequence[int] = ()) -> None:
-        self.tree, self.beside, self.outside = Usage(), Usage(), Usage()
+        self.tree, self.services, self.outside = Usage(), Usage(), Usage()
         self._root, self._outside, self._services = pid, tuple(outside), tuple(services)
         self._services_before = sum(cpu_seconds(pid) for pid in services)
         self._done = threading.Event()
@@ -84,7 +84,7 @@ class Sampler:
             metrics["outside_private_mb"] = self.outside.peak_private / MB
         if self._services:
             metrics["service_cpu_seconds"] = sum(cpu_seconds(pid) for pid in self._services) - self._services_before
-            metrics["service_peak_rss_mb"] = self.beside.peak_rss / MB
+            metrics["service_peak_rss_mb"] = self.services.peak_rss / MB
         return metrics
 
     def _watch(self) -> None:
@@ -99,14 +99,14 @@ class Sampler:
                 tree = [process for process in all_of_it if process not in outside]
             self.tree.add(tree)
             self.outside.add(outside)
-            self.beside.add(services)
+            self.services.add(services)
             turn += 1
 
     def _is_outside(self, process: psutil.Process) -> bool:
         try:
             return any(word in part for part in process.cmdline() for word in self._outside)
         except psutil.Error:
-            return True  # gone
+            return True  # it has ended
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
@@ -126,12 +126,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def tree_pss(pid: int) -> int:
-    """Bytes of memory of a process and its descendants: of each page the share that is theirs."""
-    found = 0
+    """Bytes of memory of a process and its descendants; a shared page counts in proportion."""
+    total = 0
     for process in process_tree(pid):
         with suppress(OSError):
-            found += pss(process.pid)
-    return found
+            total += pss(process.pid)
+    return total
 
 
 def pss(pid: int) -> int:
@@ -146,7 +146,7 @@ def own_memory(pid: int) -> int:
 
 @dataclass
 class Elapsed:
-    """A measured stretch inside a side."""
+    """The measured part of a run."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0

@@ -74,8 +74,8 @@ def _case(result: CaseResult) -> str:
 
 
 def _spread(result: CaseResult, side: str, metric: str) -> str:
-    found = spread(result.runs, side, metric)
-    return " / ".join(figure(metric, value, result.case.unit) for value in found) if found else "-"
+    values = spread(result.runs, side, metric)
+    return " / ".join(figure(metric, value, result.case.unit) for value in values) if values else "-"
 
 
 def _image(result: CaseResult) -> str:
@@ -94,12 +94,12 @@ def _image(result: CaseResult) -> str:
 
 
 def _bars(axes: Axes, result: CaseResult, metric: str) -> None:
-    found = {side: spread(result.runs, side, metric) for side in result.case.sides}
-    known = {side: value for side, value in found.items() if value}
-    medians = [value.median for value in known.values()]
-    errors = [[v.median - v.min for v in known.values()], [v.max - v.median for v in known.values()]]
-    if known:
-        axes.bar(list(known), medians, yerr=errors, capsize=4, color=[f"C{i}" for i in range(len(known))])
+    spreads = {side: spread(result.runs, side, metric) for side in result.case.sides}
+    measured = {side: value for side, value in spreads.items() if value}
+    medians = [value.median for value in measured.values()]
+    errors = [[v.median - v.min for v in measured.values()], [v.max - v.median for v in measured.values()]]
+    if measured:
+        axes.bar(list(measured), medians, yerr=errors, capsize=4, color=[f"C{i}" for i in range(len(measured))])
     axes.set_title(f"{metric} (median, min to max)", fontsize=9)
     axes.tick_params(labelsize=7)
 

@@ -1,7 +1,7 @@
-"""One run of one side: a fresh process in a group of its own, watched while it runs, ended afterwards.
+"""Runs one side once, in a new process group that is monitored while it runs and killed afterwards.
 
-The process is given `--json {"settings", "folder", "services"}` and answers with one line of JSON, the last on its
-standard output: `{"records", "seconds", "latencies", "extra"}`.
+The process gets `--json {"settings", "folder", "services"}` and prints its outcome as one line of JSON, the last on
+its standard output: `{"records", "seconds", "latencies", "extra"}`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class SideFailed(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the side printed, and what it cost."""
+    """The outcome of a side, and the resources it used."""
 
     outcome: Mapping[str, Any]
     usage: Mapping[str, float]
 
 
 def command(table: str, case: Case, name: str) -> list[str]:
-    """How the side is started, without its JSON."""
+    """The command that starts the side, without its JSON."""
     side = case.sides[name]
     if side.script is None:
         return [sys.executable, "-m", "bench.side", table, case.name, name]
@@ -58,10 +58,15 @@ def execute(
     root: Path = ROOT,
 ) -> Answer:
     """Run the side of the checkout in `root` to its end; raises `SideFailed` with the tail of its standard error."""
-    given = json.dumps({"settings": dict(work.settings), "folder": str(work.folder), "services": dict(work.services)})
+    request = json.dumps({"settings": dict(work.settings), "folder": str(work.folder), "services": dict(work.services)})
     with output.with_suffix(".out").open("wb+") as out, output.with_suffix(".err").open("wb+") as err:
         process = subprocess.Popen(
-            [*start, "--json", given], cwd=root, env=_environment(root), stdout=out, stderr=err, start_new_session=True
+            [*start, "--json", request],
+            cwd=root,
+            env=_environment(root),
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
         )
         sampler = Sampler(process.pid, case.outside, services)
         try:
@@ -100,7 +105,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: timedelta) -> tuple[bool, f
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """What the side left behind, or the side itself when we were interrupted."""
+    """Kill the processes that the side left running, or the side itself after an interrupt."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:

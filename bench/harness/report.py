@@ -71,9 +71,9 @@ def _case(result: CaseResult) -> dict[str, Any]:
 
 
 def _side(result: CaseResult, side: str) -> dict[str, Any]:
-    found = {name: spread(result.runs, side, name) for name in metric_names(result.runs)}
+    spreads = {name: spread(result.runs, side, name) for name in metric_names(result.runs)}
     return {
-        "summary": {name: value._asdict() for name, value in found.items() if value},
+        "summary": {name: value._asdict() for name, value in spreads.items() if value},
         "runs": [asdict(run) for run in result.runs if run.side == side],
         "settings": {**result.settings.workload, **result.case.sides[side].settings},
     }

@@ -1,4 +1,4 @@
-"""What runs gave, kept whole: every run of every side, those of the warm-up marked, those that failed with a reason."""
+"""Results: every run of every side, including warm-up runs, which are marked, and failed ones with their reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one side. `error` is set when it gave no outcome."""
+    """One run of one side. `error` is set if it has no outcome."""
 
     side: str
     number: int
@@ -31,7 +31,7 @@ class Run:
 
 
 def metrics_of(outcome: Mapping[str, Any]) -> dict[str, float]:
-    """The flat figures of an outcome: records, seconds, rate, percentiles, and whatever the side added."""
+    """The flat figures of an outcome: records, seconds, rate, percentiles, and the side's own metrics."""
     records, seconds = outcome["records"], outcome["seconds"]
     return {
         "records": records,
@@ -47,13 +47,13 @@ def curve_of(outcome: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 
 def spread(runs: Sequence[Run], side: str, metric: str) -> Spread | None:
-    """Over the side's counted runs; None when no run gave the metric."""
+    """Over the side's counted runs; None if no run has the metric."""
     values = [run.metrics[metric] for run in runs if run.side == side and not run.warmup and metric in run.metrics]
     return Spread(min(values), statistics.median(values), max(values)) if values else None
 
 
 def metric_names(runs: Sequence[Run]) -> list[str]:
-    """Every metric that some run gave, in the order of appearance."""
+    """Every metric that some run has, in the order of appearance."""
     return list(dict.fromkeys(name for run in runs for name in run.metrics))
 
 

@@ -1,7 +1,7 @@
-"""Runs a table: for each case all sides in turn, A B A B, so that the machine's noise falls on all of them.
+"""Runs a table: for each case all sides in turn, A B A B, so that noise of the machine affects all of them.
 
-The first rounds are warm-up: kept in the result, marked, and not counted. Each run is a fresh process with an empty
-folder. A side that fails is noted and left out of further rounds; the other sides and cases go on.
+The first rounds are warm-up: they are marked in the result and not counted. Each run is a new process with an empty
+folder. A side that fails is reported and skipped in further rounds; the other sides and cases continue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CaseResult:
 def run_table(
     table: Table, cases: Sequence[Case], settings: TableSettings, folder: Path, progress: Progress
 ) -> list[CaseResult]:
-    """Run the cases, everything temporary in `folder`, which is gone afterwards."""
+    """Run the cases; `folder` is created for temporary files and removed afterwards."""
     folder.mkdir(parents=True)
     try:
         with ExitStack() as stack:
@@ -102,10 +102,10 @@ def run_side(
         addresses, pids = services.get(case.sides[side].needs)
         work = Work({**own.workload, **case.sides[side].settings}, place, addresses)
         start = command(table.name, case, side)
-        os.sync()  # what the side before has left to be written would be paid for by this one
+        os.sync()  # or this side would pay for the unwritten pages of the previous one
         answer = execute(start, work, folder / f"{place.name}-output", settings.timeout, case, pids, root)
     except Exception as error:
-        # Whatever went wrong belongs to this side alone: a missing peer must not hide the other figures.
+        # Any error affects this side only: a missing peer must not hide the other figures.
         text = str(error) if isinstance(error, SideFailed) else f"{type(error).__name__}: {error}"
         return Run(side, number, warmup, error=text)
     finally:

@@ -48,7 +48,7 @@ class TableSettings:
 
 
 def load(file: Path, table: Table, *, quick: bool = False, repeats: int | None = None, only: str = "") -> TableSettings:
-    """Reads the file. A case that the table does not have is an error: its targets would never be judged.
+    """Reads the file. A case that the table does not have is an error: its targets would never be checked.
 
     `only` reads one case, of a file that may belong to another version of the table.
     """

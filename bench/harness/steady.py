@@ -1,4 +1,4 @@
-"""The steady rate of a side: between its first output and its last, so that neither its start nor its share matters.
+"""The steady rate of a side: from its first output to its last, independent of its start and its share.
 
 A peer that is slow reads fewer records than the other sides, and the rate of its whole run would count its start more
 heavily than theirs. Steady rates of runs of different lengths can be compared.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 METRIC = "steady_rate"
 NOTE = "steady_rate: records per second between the first output of a side and its last; the start does not count."
-_SHORTEST = 0.05  # seconds; a shorter run says nothing
+_SHORTEST = 0.05  # seconds; a shorter run is not significant
 
 
 @dataclass

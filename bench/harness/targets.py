@@ -63,7 +63,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of the table: our median, a peer's, and what became of the target."""
+    """One line of the table: our median, a peer's, and whether the target is met."""
 
     case: str
     metric: str
@@ -84,17 +84,17 @@ def judge(
 ) -> list[Verdict]:
     """A verdict for each target; as information the metrics in `also`, and each peer that no target names."""
     peers = [name for name in sides if name != OURS]
-    verdicts = [_judged(case, target, peers, runs) for target in targets]
-    verdicts += [_beside(case, metric, next(iter(peers), None), runs) for metric in also]
+    verdicts = [_verdict(case, target, peers, runs) for target in targets]
+    verdicts += [_information(case, metric, next(iter(peers), None), runs) for metric in also]
     named = {verdict.peer_name for verdict in verdicts}
     metric = targets[0].metric if targets else "rate"
-    verdicts += [_beside(case, metric, peer, runs) for peer in peers if peer not in named]
+    verdicts += [_information(case, metric, peer, runs) for peer in peers if peer not in named]
     if not verdicts:
-        verdicts.append(_beside(case, metric, None, runs))
+        verdicts.append(_information(case, metric, None, runs))
     return verdicts
 
 
-def _judged(case: str, target: Target, peers: Sequence[str], runs: Sequence[Run]) -> Verdict:
+def _verdict(case: str, target: Target, peers: Sequence[str], runs: Sequence[Run]) -> Verdict:
     peer_name = target.peer or next(iter(peers), None)
     ours, peer = _median(runs, OURS, target.metric), _median(runs, peer_name, target.metric)
     reason = _fault(runs, OURS) or _fault(runs, peer_name)
@@ -105,7 +105,7 @@ def _judged(case: str, target: Target, peers: Sequence[str], runs: Sequence[Run]
     return Verdict(case, target.metric, state, ours, peer_name, peer, str(target), reason)
 
 
-def _beside(case: str, metric: str, peer_name: str | None, runs: Sequence[Run]) -> Verdict:
+def _information(case: str, metric: str, peer_name: str | None, runs: Sequence[Run]) -> Verdict:
     reason = _fault(runs, OURS) or _fault(runs, peer_name)
     ours, peer = _median(runs, OURS, metric), _median(runs, peer_name, metric)
     state = State.FAILED if reason else State.INFORMATION
@@ -113,8 +113,8 @@ def _beside(case: str, metric: str, peer_name: str | None, runs: Sequence[Run]) 
 
 
 def _median(runs: Sequence[Run], side: str | None, metric: str) -> float | None:
-    found = spread(runs, side, metric) if side else None
-    return found.median if found else None
+    values = spread(runs, side, metric) if side else None
+    return values.median if values else None
 
 
 def _fault(runs: Sequence[Run], side: str | None) -> str:

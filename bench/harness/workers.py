@@ -1,4 +1,4 @@
-"""Several workers that start together, as threads or as processes, and what each of them brought home."""
+"""Runs several workers that start together, as threads or as processes, and collects their results."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, Protocol
 
 
 class Gate(Protocol):
-    """Opens when all workers have come to it."""
+    """Opens when all workers are waiting at it."""
 
     def wait(self, timeout: float | None = None) -> int: ...
 
 
-_PATIENCE = 120.0  # seconds; sixteen fresh interpreters on two cores need their time
+_PATIENCE = 120.0  # seconds; sixteen new interpreters on two cores start slowly
 _gate: Gate | None = None
 
 
-def run_workers(work: Callable[..., Any], count: int, *given: Any, processes: bool) -> list[Any]:
-    """`work(index, gate, *given)` in each of `count` workers; their results in order, or the first error.
+def run_workers(work: Callable[..., Any], count: int, *arguments: Any, processes: bool) -> list[Any]:
+    """`work(index, gate, *arguments)` in each of `count` workers; their results in order, or the first error.
 
     Processes are spawned, not forked: no open log crosses a fork. `work` must be a function of a module.
     """
     with _pool(count, processes) as pool:
-        futures = [pool.submit(_enter, work, index, *given) for index in range(count)]
+        futures = [pool.submit(_enter, work, index, *arguments) for index in range(count)]
         errors = [error for future in futures if (error := future.exception())]
     for error in sorted(errors, key=_is_follow_up):
         raise error
@@ -33,7 +33,7 @@ def run_workers(work: Callable[..., Any], count: int, *given: Any, processes: bo
 
 
 def _is_follow_up(error: BaseException) -> bool:
-    """A worker that found the gate broken only tells that another one failed."""
+    """Whether a worker failed only because another one did, which broke the gate."""
     return isinstance(error, threading.BrokenBarrierError)
 
 
@@ -50,7 +50,7 @@ def _meet(gate: Gate) -> None:
 
 
 class _PatientGate:
-    """A gate that does not wait forever for a worker that has died."""
+    """A gate with a time limit, in case a worker has died."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -59,14 +59,14 @@ class _PatientGate:
         return self._gate.wait(timeout or _PATIENCE)
 
 
-def _enter(work: Callable[..., Any], index: int, *given: Any) -> Any:
+def _enter(work: Callable[..., Any], index: int, *arguments: Any) -> Any:
     assert _gate is not None
     try:
-        return work(index, _PatientGate(_gate), *given)
+        return work(index, _PatientGate(_gate), *arguments)
     except threading.BrokenBarrierError:
         raise
     except BaseException:
-        abort = getattr(_gate, "abort", None)  # let the others go instead of waiting for us
+        abort = getattr(_gate, "abort", None)  # so that the others do not wait for this one
         if abort:
             abort()
         raise

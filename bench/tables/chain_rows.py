@@ -1,6 +1,6 @@
 """The rows of table `chain`: purchases `(time, (user,), (item, amount))` in order of time, and users with a city each.
 
-All sides are given the same batches, made before the clock starts.
+All sides get the same batches, created before the clock starts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def side(make: Callable[[Work], Process]) -> Side:
 
     def run(work: Work) -> Outcome:
         process, batches, out = make(work), purchases(work), 0
-        with stopwatch() as taken:
+        with stopwatch() as watch:
             for batch in batches:
                 out += len(process(batch))
-        return Outcome(work["records"], taken.seconds, extra={"out": out, "cpu_seconds": taken.cpu_seconds})
+        return Outcome(work["records"], watch.seconds, extra={"out": out, "cpu_seconds": watch.cpu_seconds})
 
     return Side(run)

@@ -1,7 +1,7 @@
-"""Latency in table `engine`: from the time a click should be appended until its result is held by a consumer.
+"""Latency in table `engine`: from the time a click should be appended until a consumer has its result.
 
-Clicks go out on a schedule (open loop) from a thread beside the query; each carries its intended time as its page, and
-no two of a batch have the same user, so that no result stands for several clicks.
+Clicks go out on a schedule (open loop) from another thread than the query. Each carries its intended time as its page.
+No two clicks of a batch have the same user, so that no result combines several clicks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SILENCE = 90.0  # seconds without a result after which some must be lost; a fir
 
 
 def micro_batch(work: Work) -> Outcome:
-    """A query of ours on the embedded log; Spark says how each batch spent its time."""
+    """Our query on the embedded log; Spark reports the durations of each batch."""
     settings = ours.settings_of(work, query_sink_topics="raw")
     with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         log.create_topic("clicks", TopicSpec(schema=SCHEMA) if work["source"] == "typed" else TopicSpec())
@@ -49,8 +49,8 @@ def micro_batch(work: Work) -> Outcome:
 
             def poll() -> list[bytes | None]:
                 ours.raise_failure(program)
-                found = reader.poll(timedelta(seconds=1))
-                return [value for batch in found for value in batch.rows.column("value").to_pylist()]
+                batches = reader.poll(timedelta(seconds=1))
+                return [value for batch in batches for value in batch.rows.column("value").to_pylist()]
 
             with closing(reader):
                 latencies = _measured(work, send, poll)
@@ -73,7 +73,7 @@ def realtime_by_hand(work: Work) -> Outcome:
     writing = raw.select("key", click).select("key", doubled).writeStream.format("kafka").outputMode("update")
     writing = writing.option("kafka.bootstrap.servers", servers).option("topic", f"{name}-results")
     writing = writing.option("checkpointLocation", str(work.folder / "checkpoint"))
-    query = writing.trigger(realTime=_every(settings)).start()  # pyright: ignore[reportCallIssue]
+    query = writing.trigger(realTime=_checkpoint_interval(settings)).start()  # pyright: ignore[reportCallIssue]
     try:
         with _kafka(servers, name) as (send, poll):
             latencies = _measured(work, send, poll)
@@ -84,7 +84,7 @@ def realtime_by_hand(work: Work) -> Outcome:
     return Outcome(len(latencies), len(latencies) / work["rate"], latencies)
 
 
-def _every(settings: Settings) -> str:
+def _checkpoint_interval(settings: Settings) -> str:
     return f"{settings.query.realtime_checkpoint_interval.total_seconds():g} seconds"
 
 
@@ -159,12 +159,12 @@ def _send(send: Send, work: Work, number: int, intended: int) -> None:
 def _arrived(poll: Poll, count: int) -> list[tuple[int, int]]:
     """For each result its intended time and its arrival."""
     came: list[tuple[int, int]] = []
-    heard = time.monotonic()
+    last_result_at = time.monotonic()
     while len(came) < count:
         values, now = poll(), time.monotonic_ns()
         came += [(_page(json.loads(value)), now) for value in values if value is not None]
-        heard = now / 1e9 if values else heard
-        if now / 1e9 - heard > _SILENCE:
+        last_result_at = now / 1e9 if values else last_result_at
+        if now / 1e9 - last_result_at > _SILENCE:
             raise RuntimeError(f"of {count} results only {len(came)} came")
     return came
 

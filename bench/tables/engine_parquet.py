@@ -15,7 +15,7 @@ from bench.harness.case import Outcome, Work
 from bench.tables.engine_program import settings_of
 from bench.tables.engine_queries import script
 from bench.tables.engine_rows import write_parquet
-from bench.tables.engine_spark import PARQUET, check_files, finish, written
+from bench.tables.engine_spark import PARQUET, check_files, file_writer, finish
 from headrace.engine.native.compiler import compile_plan
 from headrace.engine.native.task_spec import native_task_spec
 from headrace.engine.spark.session import spark_session
@@ -37,7 +37,7 @@ def _seconds(spark: SparkSession, query: str, folder: Path) -> float:
     """From the statement's text to the last row, as it is counted for the others."""
     started = time.perf_counter()
     rows = spark.readStream.schema(PARQUET).parquet(str(folder)).selectExpr(*_FRAME)
-    finish(written(_results(rows, query, folder), query, folder).start())
+    finish(file_writer(_results(rows, query, folder), query, folder).start())
     return time.perf_counter() - started
 
 

@@ -40,13 +40,13 @@ def settings_of(work: Work, **more: Any) -> Settings:
     """
     sized = {"query_max_batch_rows": work["batch_rows"], "spark_driver_memory": Size(work["spark_memory_mb"] << 20)}
     mode = work["execution_mode"]
-    chosen = {
+    by_mode = {
         "query_execution_mode": "auto" if mode == "native" else mode,
         "query_emit": "per-record" if mode == "record" else "per-batch",
         "query_sink_topics": "typed",
     }
     return Settings.of(
-        storage_data=work.folder / "data", storage_maintenance_interval=timedelta(0), **{**sized, **chosen, **more}
+        storage_data=work.folder / "data", storage_maintenance_interval=timedelta(0), **{**sized, **by_mode, **more}
     )
 
 
@@ -92,7 +92,7 @@ def _expected(work: Work) -> int:
 def run(
     log: Log, settings: Settings, work: Work, topic: str, out: str, partitions: int = 1
 ) -> tuple[float, dict[str, float]]:
-    """Seconds for one program over a topic; the steady rate, and where Spark says the time went."""
+    """Seconds for one program over a topic; the steady rate, and the durations that Spark reports."""
     started = time.perf_counter()
     with started_program(log, settings, work, topic, out, partitions) as program:
         return finished(program, work, started)
@@ -153,11 +153,11 @@ def durations() -> dict[str, float]:
     Spark reports a batch shortly after its results are written.
     """
     deadline = time.monotonic() + _PATIENCE
-    while not any(found["numInputRows"] for found in recent()) and time.monotonic() < deadline:
+    while not any(progress["numInputRows"] for progress in recent()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    spent = [found["durationMs"] for found in recent() if found["numInputRows"]]
-    names = dict.fromkeys(name for batch in spent for name in batch)
-    return {f"spark_{name}_ms": median(batch.get(name, 0) for batch in spent) for name in names}
+    durations_by_batch = [progress["durationMs"] for progress in recent() if progress["numInputRows"]]
+    names = dict.fromkeys(name for batch in durations_by_batch for name in batch)
+    return {f"spark_{name}_ms": median(batch.get(name, 0) for batch in durations_by_batch) for name in names}
 
 
 def recent() -> list[Any]:

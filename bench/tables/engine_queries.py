@@ -1,4 +1,4 @@
-"""The queries of table `engine`, as KSQL text; peers say the same in their own words."""
+"""The queries of table `engine`, as KSQL text; peers express the same in their own languages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bench.tables.engine_rows import LEAST, WINDOW_MS
 
 WINDOW_SECONDS = WINDOW_MS // 1000
 
-# Partitions of Kafka run ahead of each other between two cuts: an hour's grace, so that nothing is late on any side.
+# Partitions of Kafka run ahead of each other between two cuts: with an hour of grace nothing is late on any side.
 GRACE = "1 HOUR"
 
 _SOURCE = """

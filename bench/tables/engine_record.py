@@ -30,8 +30,8 @@ def counted(work: Work) -> Outcome:
         with ours.started_program(log, settings, work, "clicks", "results") as program:
             seconds, extra = ours.finished(program, work, started)
             small = [_small(log, program, work) for _ in range(work["small_batches"])]
-        wanted = work["records"] + work["small_batches"] * work["small_rows"]
-        results.check("count", results.in_log(log, "results"), wanted)
+        rows = work["records"] + work["small_batches"] * work["small_rows"]
+        results.check("count", results.in_log(log, "results"), rows)
     timed = small[len(small) // 4 :]  # the first ones also warm up
     return Outcome(work["records"], seconds, extra={**extra, **({"small_batch_ms": median(timed)} if timed else {})})
 

@@ -17,12 +17,12 @@ from bench.tables.engine_rows import PARTITIONS
 from headrace.contracts import Log
 
 Row = tuple[Any, dict[str, Any]]
-"""The key, as it is, and the value's columns, in small letters."""
+"""The key unchanged, and the value's columns in lower case."""
 _SILENCE = 20.0  # seconds
 
 
 def check(query: str, rows: Iterable[Row], expected: int) -> None:
-    """Raises when the results of a query are not what they should be."""
+    """Raises if the results of a query are wrong."""
     compare(query, sum(1 for _ in rows) if query in ("filter", "pass") else _sum_of_last(rows), expected)
 
 
@@ -37,7 +37,7 @@ def _sum_of_last(rows: Iterable[Row]) -> int:
 
 
 def in_log(log: Log, topic: str) -> Iterator[Row]:
-    """Rows of a topic of ours, raw or typed."""
+    """Rows of a headrace topic, raw or typed."""
     for batch in _batches(log, topic):
         if batch.schema.names[:2] == ["key", "value"]:
             for key, value in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True):

@@ -103,7 +103,7 @@ def kafka_topic(servers: str, count: int, users: int) -> str:
     if make_topic(servers, name):
         sender = log_kafka.producer(servers, compression_type="lz4", linger_ms=20, batch_size=1_000_000, **_ROOM)
         for rows in clicks(count, users):
-            for key, value, at in _messages(rows):  # one by one: batches take no times
+            for key, value, at in _messages(rows):  # one by one: batches accept no timestamps
                 sender.produce(name, value, key, partition=zlib.crc32(key) % PARTITIONS, timestamp=at)
             sender.flush()
     if (stored := log_kafka.stored(servers, name, PARTITIONS)) != count:

@@ -49,8 +49,8 @@ def keyed(rows: DataFrame) -> DataFrame:
 def windowed(rows: DataFrame) -> DataFrame:
     window = fn.window("at", f"{WINDOW_SECONDS} seconds").alias("window")
     counted = rows.withWatermark("at", GRACE).groupBy("user", window)
-    found = counted.agg(fn.count("*").alias("n"), fn.sum("amount").alias("total"))
-    return found.select("user", fn.unix_millis("window.start").alias("started"), "n", "total")
+    aggregated = counted.agg(fn.count("*").alias("n"), fn.sum("amount").alias("total"))
+    return aggregated.select("user", fn.unix_millis("window.start").alias("started"), "n", "total")
 
 
 _QUERIES: Mapping[str, Callable[[DataFrame], DataFrame]] = {"filter": filter, "keyed": keyed, "windowed": windowed}
@@ -76,7 +76,7 @@ def _embedded(spark: SparkSession, log: EmbeddedLog, settings: Settings, query: 
     rows = read_stream(spark, log.folder, [topic], columns=columns, max_rows=settings.query.max_batch_rows)
     rows = rows.withColumnRenamed("$timestamp", "at")
     sink = EmbeddedSink(log, f"by-hand-{out}", [out])
-    finish(_written(_QUERIES[query](rows), query, settings.storage.data / out).foreachBatch(sink.write).start())
+    finish(_stream_writer(_QUERIES[query](rows), query, settings.storage.data / out).foreachBatch(sink.write).start())
     return time.perf_counter() - started
 
 
@@ -93,8 +93,8 @@ def parquet(work: Work) -> Outcome:
 def check_files(spark: SparkSession, work: Work, folder: Path) -> None:
     """Checks that the figure is that of this query; discarded results cannot be checked."""
     if work["query"] == "filter":
-        found = spark.read.parquet(str(_out(folder))).count()
-        results.compare("filter", found, expected("filter", work["records"], work["users"]))
+        count = spark.read.parquet(str(_out(folder))).count()
+        results.compare("filter", count, expected("filter", work["records"], work["users"]))
 
 
 def _out(folder: Path) -> Path:
@@ -105,18 +105,18 @@ def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
     """A filter's rows go to files; the changes of a table are discarded, as in Flink."""
     started = time.perf_counter()
     rows = spark.readStream.schema(PARQUET).parquet(str(folder))
-    finish(written(_QUERIES[query](rows), query, folder).start())
+    finish(file_writer(_QUERIES[query](rows), query, folder).start())
     return time.perf_counter() - started
 
 
-def written(rows: DataFrame, query: str, folder: Path) -> DataStreamWriter:
+def file_writer(rows: DataFrame, query: str, folder: Path) -> DataStreamWriter:
     """Writes a filter's rows to files in a folder next to the input."""
     out = _out(folder)
-    writing = _written(rows, query, folder.with_name(f"{folder.name}-checkpoint"))
+    writing = _stream_writer(rows, query, folder.with_name(f"{folder.name}-checkpoint"))
     return writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")
 
 
-def _written(rows: DataFrame, query: str, checkpoint: Path) -> DataStreamWriter:
+def _stream_writer(rows: DataFrame, query: str, checkpoint: Path) -> DataStreamWriter:
     writing = rows.writeStream.outputMode("append" if query == "filter" else "update")
     return writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
 

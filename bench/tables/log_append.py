@@ -28,12 +28,12 @@ def embedded(work: Work) -> Outcome:
         log.create_topic(_TOPIC, TopicSpec(partitions=work["partitions"]))
         for appends in islice(turns, work["warmup_batches"]):
             log.append(appends, ack=Ack.ALL)
-        with stopwatch() as taken, ThreadPoolExecutor(work["in_flight"]) as pipeline:
+        with stopwatch() as watch, ThreadPoolExecutor(work["in_flight"]) as pipeline:
             for _ in pipeline.map(lambda appends: log.append(appends, ack=Ack.ALL), islice(turns, count)):
                 pass
         stored = sum(end - start for start, end in log.bounds(_TOPIC).values())
     _check(stored, (count + work["warmup_batches"]) * work["batch_rows"])
-    return Outcome(count * work["batch_rows"], taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
+    return Outcome(count * work["batch_rows"], watch.seconds, extra={"cpu_seconds": watch.cpu_seconds})
 
 
 def kafka(work: Work) -> Outcome:
@@ -44,11 +44,11 @@ def kafka(work: Work) -> Outcome:
     errors: list[Any] = []
     sender = log_kafka.producer(servers, **work["producer"], delivery_report_only_error=True)
     _send(sender, topic, islice(turns, work["warmup_batches"]), errors)
-    with stopwatch() as taken:
+    with stopwatch() as watch:
         _send(sender, topic, islice(turns, count), errors)
     _check(log_kafka.stored(servers, topic, work["partitions"]), (count + work["warmup_batches"]) * work["batch_rows"])
     log_kafka.delete_topic(work, topic)
-    return Outcome(count * work["batch_rows"], taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
+    return Outcome(count * work["batch_rows"], watch.seconds, extra={"cpu_seconds": watch.cpu_seconds})
 
 
 def _messages(work: Work) -> Iterator[list[dict[str, bytes]]]:

@@ -28,9 +28,9 @@ _SILENCE = 20.0  # seconds without a record after which some must be lost
 def embedded(work: Work) -> Outcome:
     with closing(EmbeddedLog(work.folder / "log")) as log:
         log.create_topic(_TOPIC, TopicSpec())
-        given = str(work.folder / "log") if work["processes"] else log
+        target = str(work.folder / "log") if work["processes"] else log
         crew = 1 + work["subscribers"]
-        times = run_workers(_role, crew, given, dict(work.settings), str(work.folder), processes=work["processes"])
+        times = run_workers(_role, crew, target, dict(work.settings), str(work.folder), processes=work["processes"])
     count = _batches(work.settings) * work["batch_rows"]
     start, published = times[0]
     delivered = max(end for _, end in times[1:])
@@ -79,11 +79,11 @@ def _subscribe(index: int, gate: Gate, log: EmbeddedLog, settings: Mapping[str, 
 
 def _read(reader: Consumer, offset: int, until: int) -> None:
     """Read up to an offset; a gap or a long silence is an error, for only what was delivered may count."""
-    heard = time.monotonic()
+    last_rows_at = time.monotonic()
     while offset < until:
         for batch in reader.poll(timedelta(seconds=1), max_records=until - offset):
             if batch.rows.column("$offset")[0].as_py() != offset:
                 raise RuntimeError(f"expected offset {offset}, got {batch.rows.column('$offset')[0]}")
-            offset, heard = batch.next_offset, time.monotonic()
-        if time.monotonic() - heard > _SILENCE:
+            offset, last_rows_at = batch.next_offset, time.monotonic()
+        if time.monotonic() - last_rows_at > _SILENCE:
             raise RuntimeError(f"nothing came after offset {offset} of {until}")

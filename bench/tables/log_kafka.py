@@ -1,4 +1,4 @@
-"""Kafka as the peer of table `log`: a broker of one node for the whole table, and clients made for their task.
+"""Kafka as the peer of table `log`: a cluster of one node for the whole table, and its clients.
 
 Kafka acknowledges with acks=all when the record is in the page caches of all in-sync replicas, here of one; it does
 not sync to the disk, as the embedded log does before it acknowledges.
@@ -20,8 +20,8 @@ from confluent_kafka.cimpl import NewTopic
 from bench.harness.case import Work
 from headrace.log.kafka.local_cluster import LocalCluster
 
-# The broker for tests is set to start fast and stay small. To be measured fairly it gets what Kafka's own start script
-# gives it: 1 GB, G1 and the optimising compiler. The JVM reads this variable after the command line.
+# The broker for tests is configured to start fast and to stay small. A fair measurement needs the options of
+# Kafka's own start script: 1 GB, G1 and the optimizing compiler. The JVM reads this variable after the command line.
 _JVM = "-Xms1g -Xmx1g -XX:-UseSerialGC -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:TieredStopAtLevel=4"
 
 

@@ -44,11 +44,11 @@ def kafka(work: Work) -> Outcome:
     return outcome
 
 
-def _run(work: Work, role: Callable[..., Any], *given: Any) -> Outcome:
+def _run(work: Work, role: Callable[..., Any], *arguments: Any) -> Outcome:
     """Worker 0 sends, worker 1 receives, each in its own process."""
-    with stopwatch() as taken:
-        _, latencies = run_workers(role, 2, dict(work.settings), *given, processes=True)
-    extra = {"cpu_seconds": taken.cpu_seconds}
+    with stopwatch() as watch:
+        _, latencies = run_workers(role, 2, dict(work.settings), *arguments, processes=True)
+    extra = {"cpu_seconds": watch.cpu_seconds}
     return Outcome(len(latencies), len(latencies) / work["rate"], latencies, extra)
 
 
@@ -132,13 +132,13 @@ def _receive(
     while came < _FIRST:
         came += len(poll())
     gate.wait()
-    heard = committed = time.monotonic()
+    last_record_at = committed = time.monotonic()
     while len(latencies) < total:
         values = poll()
         now = time.monotonic_ns()
         latencies += [millis_since(_STAMP.unpack_from(value)[0], now) for value in values]
-        heard = now / 1e9 if values else heard
-        if now / 1e9 - heard > _SILENCE:
+        last_record_at = now / 1e9 if values else last_record_at
+        if now / 1e9 - last_record_at > _SILENCE:
             raise RuntimeError(f"of {total} records only {len(latencies)} came")
         if now / 1e9 - committed > 1:
             commit()

@@ -39,13 +39,13 @@ def embedded(work: Work) -> Outcome:
 
 def _consume(log: EmbeddedLog, count: int) -> int:
     """The consumed bytes of keys and values; raises if some are missing."""
-    seen = data_bytes = 0
+    count_read = data_bytes = 0
     with closing(log.consumer("through", Subscription((_TOPIC,)))) as reader:
-        while seen < count:
-            found = reader.poll(timedelta(seconds=10), max_records=_POLL_ROWS)
-            if not found:
-                raise RuntimeError(f"of {count} records only {seen} came")
-            seen += sum(len(batch) for batch in found)
-            data_bytes += sum(batch.rows.column(name).nbytes for batch in found for name in ("key", "value"))
+        while count_read < count:
+            polled = reader.poll(timedelta(seconds=10), max_records=_POLL_ROWS)
+            if not polled:
+                raise RuntimeError(f"of {count} records only {count_read} came")
+            count_read += sum(len(batch) for batch in polled)
+            data_bytes += sum(batch.rows.column(name).nbytes for batch in polled for name in ("key", "value"))
             reader.commit()
     return data_bytes

@@ -1,7 +1,7 @@
-"""The records of table `log`: made beforehand from a fixed seed, the same for every side.
+"""The records of table `log`: created beforehand from a fixed seed, the same for every side.
 
 Values are short JSON texts, half repeating and half random, so compression finds about what it finds in real events.
-A pool of records is made once and gone through again and again: making them must not be what is measured.
+A pool of records is created once and used repeatedly, so that creating them is not measured.
 """
 
 from __future__ import annotations

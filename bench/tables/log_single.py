@@ -1,7 +1,7 @@
 """Cases single-append-*: sixteen producers, each sends one record, waits for its acknowledgement, sends the next.
 
 Two phases. As fast as it goes: the total rate, and how fairly it is shared (slowest producer over mean). Then paced:
-each producer follows a schedule, and latency counts from the intended time, so that a stall is not forgotten.
+each producer follows a schedule, and latency counts from the intended time, so that a stall counts.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def embedded_threads(work: Work) -> Outcome:
 def embedded_processes(work: Work) -> Outcome:
     """Each producer in a process of its own, which opens the log for itself."""
     _log(work).close()
-    given = (str(work.folder / "log"), dict(work.settings))
-    return _outcome(run_workers(_process, work["producers"], *given, processes=True), work)
+    arguments = (str(work.folder / "log"), dict(work.settings))
+    return _outcome(run_workers(_process, work["producers"], *arguments, processes=True), work)
 
 
 def kafka(work: Work) -> Outcome:
     """Producers of confluent-kafka, in threads or processes as the settings say."""
     topic = log_kafka.create_topic(work)
-    given = (work.services["kafka"], topic, dict(work.settings))
-    shares = run_workers(_kafka, work["producers"], *given, processes=work["processes"])
+    arguments = (work.services["kafka"], topic, dict(work.settings))
+    shares = run_workers(_kafka, work["producers"], *arguments, processes=work["processes"])
     log_kafka.delete_topic(work, topic)
     return _outcome(shares, work)
 
@@ -98,15 +98,15 @@ def _phases(send: Send, index: int, gate: Gate, settings: Mapping[str, Any]) -> 
 def _closed(send: Send, pairs: list[tuple[bytes, bytes]], warmup: float, seconds: float) -> list[float]:
     start = time.monotonic_ns()
     first, last = start + round(warmup * SECOND), start + round((warmup + seconds) * SECOND)
-    turns, taken = cycle(pairs), list[float]()
+    turns, latencies = cycle(pairs), list[float]()
     before = start
     while before < last:
         send(*next(turns))
         now = time.monotonic_ns()
         if first <= now < last:
-            taken.append(millis_since(before, now))
+            latencies.append(millis_since(before, now))
         before = now
-    return taken
+    return latencies
 
 
 def _paced(send: Send, pairs: list[tuple[bytes, bytes]], index: int, settings: Mapping[str, Any]) -> list[float]:
@@ -118,12 +118,12 @@ def _paced(send: Send, pairs: list[tuple[bytes, bytes]], index: int, settings: M
     cut = schedule.cut(settings["warmup_seconds"])
     turns, latencies = cycle(pairs), list[float]()
 
-    def one(intended: int) -> None:
+    def send_one(intended: int) -> None:
         send(*next(turns))
         if intended >= cut:
             latencies.append(millis_since(intended, timer.now()))
 
-    send_on(schedule, one, timer)
+    send_on(schedule, send_one, timer)
     return latencies
 
 

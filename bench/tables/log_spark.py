@@ -132,8 +132,8 @@ def through(work: Work) -> Outcome:
             .start()
         )
         query.awaitTermination()
-        seen = sum(progress["numInputRows"] for progress in query.recentProgress)
+        rows_read = sum(progress["numInputRows"] for progress in query.recentProgress)
         seconds = time.perf_counter() - started
         spark.stop()
-    extra = {"seen": float(seen)}
+    extra = {"seen": float(rows_read)}
     return Outcome(count * work["batch_rows"], seconds, extra=extra)

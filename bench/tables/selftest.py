@@ -14,10 +14,10 @@ def hashes(work: Work) -> Outcome:
     """Hash a block again and again."""
     block, count = random.Random(0).randbytes(work["block_bytes"]), work["records"]
     digest = getattr(hashlib, work["algorithm"])
-    with stopwatch() as taken:
+    with stopwatch() as watch:
         for _ in range(count):
             digest(block).digest()
-    return Outcome(count, taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
+    return Outcome(count, watch.seconds, extra={"cpu_seconds": watch.cpu_seconds})
 
 
 def paced(work: Work) -> Outcome:
@@ -29,9 +29,9 @@ def paced(work: Work) -> Outcome:
         hashlib.sha256(b"x").digest()
         latencies.append(millis_since(intended, timer.now()))
 
-    with stopwatch() as taken:
+    with stopwatch() as watch:
         send_on(schedule, send, timer)
-    return Outcome(work["records"], taken.seconds, latencies)
+    return Outcome(work["records"], watch.seconds, latencies)
 
 
 def broken(work: Work) -> Outcome:

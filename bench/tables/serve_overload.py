@@ -86,8 +86,8 @@ def _user(folder: Path, name: str) -> str:
     subprocess.run(
         [*command, "user", "add", name, "--no-password", "--role", "reader"], check=True, capture_output=True
     )
-    made = subprocess.run([*command, "token", "create", name], check=True, capture_output=True, text=True)
-    return made.stdout.strip()
+    created = subprocess.run([*command, "token", "create", name], check=True, capture_output=True, text=True)
+    return created.stdout.strip()
 
 
 # -- the steady user ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Case pull: clients read one row at a time of a table with many keys, over connections that stay open.
 
 Two phases. As fast as it goes: the rate. Then paced: each client follows a schedule, and latency counts from the
-intended time, so that a stall is not forgotten.
+intended time, so that a stall counts.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ async def _closed(request: Request, keys: int, seconds: float) -> int:
 
 async def _paced(request: Request, index: int, start: int, work: Work) -> list[float]:
     """Clients take turns."""
-    rate, taken = work["paced_rate"], list[float]()
+    rate, latencies = work["paced_rate"], list[float]()
     own = rate / work["clients"]
     for intended in Schedule(start + round(index * SECOND / rate), own, round(own * work["seconds"])):
         await asyncio.sleep((intended - time.monotonic_ns()) / SECOND)
         await _pull(request, work["keys"])
-        taken.append(millis_since(intended, time.monotonic_ns()))
-    return taken
+        latencies.append(millis_since(intended, time.monotonic_ns()))
+    return latencies
 
 
 async def _pull(request: Request, keys: int) -> None:

@@ -46,8 +46,8 @@ async def _measured(target: Server, work: Work) -> Outcome:
         async with asyncio.timeout(work["warmup_seconds"] + work["seconds"] + _SILENCE):
             latencies = await asyncio.gather(*(_read(reader, work) for reader in readers))
         await appending
-    found = [value for values in latencies for value in values]
-    return Outcome(len(found), work["seconds"], found)
+    all_latencies = [value for values in latencies for value in values]
+    return Outcome(len(all_latencies), work["seconds"], all_latencies)
 
 
 async def _subscribed(port: int, number: int) -> Any:

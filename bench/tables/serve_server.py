@@ -84,16 +84,16 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
 
 def _port(process: subprocess.Popen[bytes], output: Path) -> int:
     until(lambda: process.poll() is not None or _LISTENS.search(output.read_text()) is not None, "the server listens")
-    found = _LISTENS.search(output.read_text())
-    if found is None:
+    match = _LISTENS.search(output.read_text())
+    if match is None:
         raise RuntimeError(f"the server has ended: {output.read_text()[-1000:]}")
-    return int(found[1])
+    return int(match[1])
 
 
 def until(holds: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
     """Waits until a condition holds."""
-    given_up = time.monotonic() + patience
+    deadline = time.monotonic() + patience
     while not holds():
-        if time.monotonic() > given_up:
-            raise RuntimeError(f"after {patience:g} s it is still not so that {what}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"after {patience:g} s this does not hold yet: {what}")
         time.sleep(0.05)

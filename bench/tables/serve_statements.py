@@ -91,18 +91,18 @@ def _active(work: Work) -> list[float]:
 
 def _read(log: EmbeddedLog, work: Work, appending: Future[None]) -> list[float]:
     """Waits for all results."""
-    latencies, left = list[float](), round(_whole(work.settings) * work["rate"]) * work["active"]
+    latencies, missing = list[float](), round(_whole(work.settings) * work["rate"]) * work["active"]
     warm = round(work["warmup_seconds"] * work["rate"])
-    given_up = time.monotonic() + _whole(work.settings) + work["patience_seconds"]
+    deadline = time.monotonic() + _whole(work.settings) + work["patience_seconds"]
     topics = tuple(f"out{n}" for n in range(work["active"]))
     with closing(log.consumer("bench", Subscription(topics))) as reader:
-        while left:
-            if time.monotonic() > given_up or (appending.done() and appending.exception()):
-                raise RuntimeError(f"{left} results have not come")
+        while missing:
+            if time.monotonic() > deadline or (appending.done() and appending.exception()):
+                raise RuntimeError(f"{missing} results have not come")
             for batch in reader.poll(timedelta(seconds=1)):
-                now, left = time.monotonic_ns(), left - len(batch)
-                found = zip(batch.rows.column("key"), batch.rows.column("value"), strict=True)
-                rows = ((int(key.as_py()), json.loads(value.as_py())["AT"]) for key, value in found)
+                now, missing = time.monotonic_ns(), missing - len(batch)
+                pairs = zip(batch.rows.column("key"), batch.rows.column("value"), strict=True)
+                rows = ((int(key.as_py()), json.loads(value.as_py())["AT"]) for key, value in pairs)
                 latencies += [millis_since(at, now) for number, at in rows if number >= warm]
     return latencies
 

@@ -30,11 +30,11 @@ _LATEST = 10_000
 
 def start(app: App, data: Path | str | None, settings: Mapping[str, Any]) -> RunningApp:
     """Open the log and start the app's queries."""
-    given = load_settings({**settings, **({} if data is None else {"storage_data": Path(data)})})
-    log = open_log(given)
+    loaded = load_settings({**settings, **({} if data is None else {"storage_data": Path(data)})})
+    log = open_log(loaded)
     try:
         code = script_code()
-        program = Program(log, given, name=app.name or code.name, setup=code)
+        program = Program(log, loaded, name=app.name or code.name, setup=code)
         program.execute(app.text)
     except BaseException:
         log.close()
@@ -102,11 +102,11 @@ class RunningApp:
                 starts[partition] = batch.next_offset
 
     def _source(self, name: str) -> SourceInfo:
-        found = self.program.catalog.sources.get(fold_name(name))
-        if found is None:
-            known = ", ".join(self.program.catalog.sources) or "none"
+        source = self.program.catalog.sources.get(fold_name(name))
+        if source is None:
+            names = ", ".join(self.program.catalog.sources) or "none"
             raise SourceNotFound(
                 f'stream or table "{name}" does not exist',
-                fix=suggestion(fold_name(name), self.program.catalog.sources, f"there are: {known}"),
+                fix=suggestion(fold_name(name), self.program.catalog.sources, f"there are: {names}"),
             )
-        return found
+        return source

@@ -34,7 +34,7 @@ class Client:
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, ca: str | None = None) -> None:
         self._address = ServerAddress.parse(address)
-        self._shown = Credentials(token, ca)
+        self._credentials = Credentials(token, ca)
 
     @property
     def address(self) -> str:
@@ -112,12 +112,12 @@ class Client:
     ) -> Exchange:
         """Send a request, and a few times again if the server refuses it for now with one of the statuses `again`."""
         for _ in range(_RETRIES):
-            exchange = Exchange(self._address, path, body, accept, self._shown)
+            exchange = Exchange(self._address, path, body, accept, self._credentials)
             if exchange.status not in again or (seconds := exchange.retry_after) is None or seconds > _LONGEST_PAUSE:
                 return exchange
             exchange.close()
             time.sleep(seconds * random.uniform(1.0, 1.5))  # so that refused clients do not all come back at once
-        return Exchange(self._address, path, body, accept, self._shown)
+        return Exchange(self._address, path, body, accept, self._credentials)
 
     def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
         """Send a batch and return the errors of the rejected rows, by row number."""

@@ -80,11 +80,11 @@ class Exchange:
         path: str,
         body: bytes | None = None,
         accept: str = KSQL_JSON,
-        shown: Credentials = NO_CREDENTIALS,
+        credentials: Credentials = NO_CREDENTIALS,
     ) -> None:
         self._address = address
-        self._shown = shown
-        self._connection = _connected(address, shown)
+        self._credentials = credentials
+        self._connection = _connected(address, credentials)
         self._socket: socket.socket = self._connection.sock
         self._closed = False
         try:
@@ -94,7 +94,7 @@ class Exchange:
             raise
 
     def _send(self, path: str, body: bytes | None, accept: str) -> HTTPResponse:
-        headers = {"Accept": accept, "Connection": "close", "Headrace-Notices": "1", **self._shown.headers}
+        headers = {"Accept": accept, "Connection": "close", "Headrace-Notices": "1", **self._credentials.headers}
         if body is not None:
             headers["Content-Type"] = accept
         try:
@@ -187,11 +187,11 @@ class Exchange:
         self.close()
 
 
-def _connected(address: ServerAddress, shown: Credentials) -> HTTPConnection:
+def _connected(address: ServerAddress, credentials: Credentials) -> HTTPConnection:
     place = address.host, address.port
     try:
         if address.scheme == "https":
-            connection: HTTPConnection = HTTPSConnection(*place, timeout=_CONNECT, context=shown.context)
+            connection: HTTPConnection = HTTPSConnection(*place, timeout=_CONNECT, context=credentials.context)
         else:
             connection = HTTPConnection(*place, timeout=_CONNECT)
         connection.connect()
@@ -205,5 +205,5 @@ def _connected(address: ServerAddress, shown: Credentials) -> HTTPConnection:
 
 
 def _excerpt(text: bytes, most: int = 80) -> str:
-    shown = text.decode(errors="replace").strip()
-    return shown if len(shown) <= most else f"{shown[:most]} ..."
+    excerpt = text.decode(errors="replace").strip()
+    return excerpt if len(excerpt) <= most else f"{excerpt[:most]} ..."

@@ -51,8 +51,8 @@ class RowStream:
         """Rows in batches as they arrive. An error is raised after the rows before it have been returned."""
         for documents in chain([self._first_rows], self._batches):
             # Objects are metadata of the result, such as its offsets, not rows.
-            if found := [row for row in documents if isinstance(row, list)]:
-                yield found
+            if rows := [row for row in documents if isinstance(row, list)]:
+                yield rows
             if (error := next(filter(is_error, documents), None)) is not None:
                 raise error_from(_FAILED, error)
 

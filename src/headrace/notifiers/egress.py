@@ -22,14 +22,14 @@ _INSIDE = frozenset((IPv4Address("168.63.129.16"),))
 Address = IPv4Address | IPv6Address
 
 
-def connect(host: str, port: int, listed: str, timeout: float) -> socket.socket:
+def connect(host: str, port: int, allowed_private: str, timeout: float) -> socket.socket:
     """Connect to an allowed address of the host."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise retry_later(f'"{host}" has no address: {error}') from error
-    addresses = list(dict.fromkeys(str(place[4][0]) for place in found))
-    allowed = [address for address in addresses if is_address_allowed(host, address, listed)]
+    addresses = list(dict.fromkeys(str(place[4][0]) for place in resolved))
+    allowed = [address for address in addresses if is_address_allowed(host, address, allowed_private)]
     if not allowed:
         raise DeliveryRefused(
             f'"{host}" is a private address ({", ".join(addresses)})',
@@ -48,12 +48,12 @@ def _first(host: str, port: int, addresses: list[str], timeout: float) -> socket
     raise retry_later(f'"{host}" cannot be reached: {reason}') from reason
 
 
-def is_address_allowed(host: str, address: str, listed: str) -> bool:
+def is_address_allowed(host: str, address: str, allowed_private: str) -> bool:
     """Whether the address is public, or is listed by network or by host name."""
     inner = _innermost(ip_address(address.partition("%")[0]))
     if _is_public(inner):
         return True
-    return any(_is_listed(host, inner, entry.strip()) for entry in listed.split(",") if entry.strip())
+    return any(_is_listed(host, inner, entry.strip()) for entry in allowed_private.split(",") if entry.strip())
 
 
 def _is_public(address: Address) -> bool:

@@ -36,14 +36,14 @@ class EmailProgress:
     """Progress of one message: the addresses that accepted it, and those permanently rejected, with the SMTP code."""
 
     message: str = ""
-    by: set[str] = field(default_factory=set)
-    never: dict[str, int] = field(default_factory=dict)
+    accepted: set[str] = field(default_factory=set)
+    rejected: dict[str, int] = field(default_factory=dict)
 
 
 class EmailSender:
-    def __init__(self, notifier: Notifier, means: SenderContext) -> None:
+    def __init__(self, notifier: Notifier, context: SenderContext) -> None:
         self._options = notifier.options
-        self._settings = means.settings
+        self._settings = context.settings
         self._progress = EmailProgress()
 
     def send(self, message: Message) -> None:
@@ -51,23 +51,24 @@ class EmailSender:
         addresses = [str(one.addr_spec) for one in mail["To"].addresses]
         if self._progress.message != message.id:
             self._progress = EmailProgress(message.id)
-        done = self._progress.by | self._progress.never.keys()
-        left = [address for address in addresses if address not in done]
-        self._record_results(left, self._refused(mail, left) if left else {})
+        done = self._progress.accepted | self._progress.rejected.keys()
+        remaining = [address for address in addresses if address not in done]
+        self._record_results(remaining, self._refused(mail, remaining) if remaining else {})
 
-    def _record_results(self, tried: Sequence[str], refused: Mapping[str, int]) -> None:
+    def _record_results(self, recipients: Sequence[str], refused: Mapping[str, int]) -> None:
         """Retry temporarily rejected addresses; report permanently rejected ones when no others are left."""
-        taken, waiting = self._progress, {address: code for address, code in refused.items() if code < 500}
-        taken.by.update(address for address in tried if address not in refused)
-        taken.never.update({address: code for address, code in refused.items() if code >= 500})
+        progress, waiting = self._progress, {address: code for address, code in refused.items() if code < 500}
+        progress.accepted.update(address for address in recipients if address not in refused)
+        progress.rejected.update({address: code for address, code in refused.items() if code >= 500})
         if waiting:
-            what = f"the mail server responded with {min(waiting.values())}: {self._named(waiting)} rejected"
-            raise retry_later(what, some=bool(taken.by))
-        if taken.never:
-            what = f"the mail server responded with {min(taken.never.values())}: {self._named(taken.never)} rejected"
-            raise (PartlyDelivered if taken.by else DeliveryRefused)(what, fix=_SEE)
+            what = f"the mail server responded with {min(waiting.values())}: {self._addresses(waiting)} rejected"
+            raise retry_later(what, some=bool(progress.accepted))
+        if progress.rejected:
+            addresses = self._addresses(progress.rejected)
+            what = f"the mail server responded with {min(progress.rejected.values())}: {addresses} rejected"
+            raise (PartlyDelivered if progress.accepted else DeliveryRefused)(what, fix=_SEE)
 
-    def _named(self, addresses: Mapping[str, int]) -> str:
+    def _addresses(self, addresses: Mapping[str, int]) -> str:
         """Addresses for an error message: a reference may be a secret, and then so are the addresses in it."""
         return f"{len(addresses)} addresses" if "${" in self._options["to"] else ", ".join(addresses)
 
@@ -85,14 +86,16 @@ class EmailSender:
                 f"the certificate of the mail server is not trusted: {error.verify_message}"
             ) from error
         except (smtplib.SMTPException, OSError) as error:
-            raise retry_later(f"the mail server cannot be reached: {error}", some=bool(self._progress.by)) from error
+            raise retry_later(
+                f"the mail server cannot be reached: {error}", some=bool(self._progress.accepted)
+            ) from error
         return {address: code for address, (code, _) in refused.items()}
 
     def _rejected(self, code: int) -> HeadraceError:
         what = f"the mail server responded with {code}: the message was rejected"
         if code < 500:
-            return retry_later(what, some=bool(self._progress.by))
-        return (PartlyDelivered if self._progress.by else DeliveryRefused)(what, fix=_SEE)
+            return retry_later(what, some=bool(self._progress.accepted))
+        return (PartlyDelivered if self._progress.accepted else DeliveryRefused)(what, fix=_SEE)
 
     def _mail_message(self, message: Message) -> EmailMessage:
         mail = EmailMessage()

@@ -12,8 +12,8 @@ _logger = logging.getLogger("headrace.alerts")
 
 
 class LogFileSender:
-    def __init__(self, notifier: Notifier, means: SenderContext) -> None:
-        del notifier, means
+    def __init__(self, notifier: Notifier, context: SenderContext) -> None:
+        del notifier, context
 
     def send(self, message: Message) -> None:
         for notice, line in zip(message.notices, message.lines, strict=True):

@@ -19,5 +19,5 @@ SENDER_FACTORIES: Mapping[str, SenderFactory] = {
 }
 
 
-def make_sender(notifier: Notifier, means: SenderContext) -> Sender:
-    return SENDER_FACTORIES[notifier.kind](notifier, means)
+def make_sender(notifier: Notifier, context: SenderContext) -> Sender:
+    return SENDER_FACTORIES[notifier.kind](notifier, context)

@@ -52,9 +52,9 @@ class PushProgress:
 
 
 class WebPushSender:
-    def __init__(self, notifier: Notifier, means: SenderContext) -> None:
+    def __init__(self, notifier: Notifier, context: SenderContext) -> None:
         self._notifier = notifier
-        self._context = means
+        self._context = context
         self._progress = PushProgress()
         self._failing: dict[str, tuple[int, float]] = {}
         """By subscription: how many messages failed since the last success, and when the first of them failed."""
@@ -64,7 +64,9 @@ class WebPushSender:
         if self._progress.message != message.id:
             self._count_failed()
             self._progress = PushProgress(message.id)
-        late = {one.id: error for one in self._left(message) if (error := self._tried(message, one)) is not None}
+        late = {
+            one.id: error for one in self._remaining(message) if (error := self._try_send(message, one)) is not None
+        }
         now = self._progress
         if waiting := [error for id, error in late.items() if self._retries_later(id, error)]:
             pause = max(error.seconds or 0.0 for error in waiting)
@@ -72,13 +74,13 @@ class WebPushSender:
         if now.left_out and not now.reached:
             raise next(iter(now.left_out.values()))
 
-    def _left(self, message: Message) -> list[PushSubscription]:
+    def _remaining(self, message: Message) -> list[PushSubscription]:
         queries = {notice.query for notice in message.notices} - {""}  # a test message has no query
         done = self._progress.reached | self._progress.left_out.keys()
         subscriptions = (one for one in self._context.subscriptions.of(self._notifier.name) if one.id not in done)
         return [one for one in subscriptions if all(self._context.is_shown(one.owner, query) for query in queries)]
 
-    def _tried(self, message: Message, subscription: PushSubscription) -> RetryLater | None:
+    def _try_send(self, message: Message, subscription: PushSubscription) -> RetryLater | None:
         """The reason for a retry, if one is needed. An error of one browser does not affect the others."""
         now, id = self._progress, subscription.id
         now.tries[id] = now.tries.get(id, 0) + 1
@@ -152,12 +154,12 @@ def notification_payload(message: Message) -> bytes:
     return json.dumps(document).encode()
 
 
-def public_key(means: SenderContext) -> str:
+def public_key(context: SenderContext) -> str:
     """The key with which a browser subscribes (`applicationServerKey`)."""
     require_library()
     from headrace.notifiers.push_encryption import base64url_encode, load_server_key, public_bytes
 
-    return base64url_encode(public_bytes(load_server_key(means.settings.storage.data)))
+    return base64url_encode(public_bytes(load_server_key(context.settings.storage.data)))
 
 
 def check_subscription(subscription: PushSubscription) -> PushSubscription:

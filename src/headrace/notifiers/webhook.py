@@ -19,10 +19,10 @@ from headrace.secrets import resolve_secrets
 
 
 class WebhookSender:
-    def __init__(self, notifier: Notifier, means: SenderContext) -> None:
+    def __init__(self, notifier: Notifier, context: SenderContext) -> None:
         self._options = notifier.options
-        self._private = means.settings.notifiers.webhook_allowed_private
-        self._data = means.settings.storage.data
+        self._private = context.settings.notifiers.webhook_allowed_private
+        self._data = context.settings.storage.data
 
     def send(self, message: Message) -> None:
         body = json.dumps(message.document()).encode()

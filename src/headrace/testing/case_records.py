@@ -28,17 +28,17 @@ def source_of(world: World, record: Mapping[str, Any]) -> SourceInfo:
     if topic in world.declared:
         return world.declared[topic]
     sources = world.catalog.sources
-    found = sources.get(name or "") or sources.get(str(name).upper())
-    if found is None:
-        known = ", ".join(sources) or "none"
+    source = sources.get(name or "") or sources.get(str(name).upper())
+    if source is None:
+        declared = ", ".join(sources) or "none"
         raise BadTestCases(
-            f"a record refers to {topic or name or 'no topic'!r}, which is not declared", fix=f"sources: {known}"
+            f"a record refers to {topic or name or 'no topic'!r}, which is not declared", fix=f"sources: {declared}"
         )
-    return found
+    return source
 
 
-def _headers(given: Sequence[Mapping[str, Any]]) -> Headers:
-    return tuple((h["KEY"], None if h["VALUE"] is None else base64.b64decode(h["VALUE"])) for h in given)
+def _headers(headers: Sequence[Mapping[str, Any]]) -> Headers:
+    return tuple((h["KEY"], None if h["VALUE"] is None else base64.b64decode(h["VALUE"])) for h in headers)
 
 
 def case_document(entry: MemoryRecord, source: SourceInfo) -> dict[str, Any]:

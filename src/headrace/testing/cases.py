@@ -68,15 +68,15 @@ def run_cases(
     `script` is the file's name: errors show it, and RUN SCRIPT resolves paths relative to it. LIST, DESCRIBE and the
     like run before the inputs are sent, so their results in the first case are the same for all.
     """
-    listed = _read(cases)
+    named_cases = _read(cases)
     answers: list[tuple[Listing, ...]] = []
 
     def execute(world: World) -> None:
         world.execute(text, script, language=language)
         answers.append(tuple(world.answers))
 
-    found = [Difference(name, error) for name, case in listed for error in _differences(case, execute)]
-    return CaseReport(len(listed), tuple(found), answers[0] if answers else ())
+    differences = [Difference(name, error) for name, case in named_cases for error in _differences(case, execute)]
+    return CaseReport(len(named_cases), tuple(differences), answers[0] if answers else ())
 
 
 def run_script(text: str, script: str | None = None, *, language: str = KSQL) -> CaseReport:
@@ -91,14 +91,14 @@ def run_script(text: str, script: str | None = None, *, language: str = KSQL) ->
 
 def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
     try:
-        listed = json_payloads.read_json(cases) if isinstance(cases, str) else cases
+        documents = json_payloads.read_json(cases) if isinstance(cases, str) else cases
     except ValueError as error:
         raise BadTestCases(f"the cases are not JSON: {error}", fix="write a list of objects") from error
-    if not isinstance(listed, Sequence) or not all(isinstance(case, Mapping) for case in listed):
+    if not isinstance(documents, Sequence) or not all(isinstance(case, Mapping) for case in documents):
         raise BadTestCases(
             "the cases are not a list of objects", fix='write [{"name": ..., "inputs": [...], "outputs": [...]}]'
         )
-    return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
+    return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(documents, 1)]
 
 
 def _differences(case: Mapping[str, Any], execute: Callable[[World], None]) -> Iterator[HeadraceError]:
@@ -119,30 +119,32 @@ def _compared(world: World, expected: Sequence[Mapping[str, Any]]) -> Iterator[R
     by_topic: dict[str, list[Mapping[str, Any]]] = {}
     for record in expected:
         by_topic.setdefault(source_of(world, record).topic, []).append(record)
-    for topic, wanted in by_topic.items():
+    for topic, expected_records in by_topic.items():
         source = world.declared[topic]
-        found = [case_document(entry, source) for entry in world.topics.written(topic)]
-        yield from _topic_differences(topic, wanted, found)
+        actual_records = [case_document(entry, source) for entry in world.topics.written(topic)]
+        yield from _topic_differences(topic, expected_records, actual_records)
 
 
 def _topic_differences(
-    topic: str, wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
+    topic: str, expected_records: Sequence[Mapping[str, Any]], actual_records: Sequence[Mapping[str, Any]]
 ) -> Iterator[ResultDiffers]:
-    for number, (expected, actual) in enumerate(zip(wanted, found, strict=False)):
+    for number, (expected, actual) in enumerate(zip(expected_records, actual_records, strict=False)):
         for part in ("key", "value", "timestamp", "window", "headers"):
             if part in expected and not values_match(expected[part], actual[part]):
                 yield ResultDiffers(
-                    f"expected {_shown(expected[part])}, got {_shown(actual[part])}", where=f"{topic}[{number}].{part}"
+                    f"expected {_text(expected[part])}, got {_text(actual[part])}", where=f"{topic}[{number}].{part}"
                 )
-    for number in range(len(found), len(wanted)):
+    for number in range(len(actual_records), len(expected_records)):
         yield ResultDiffers(
-            f"expected {_shown(wanted[number].get('value'))}, got no record", where=f"{topic}[{number}]"
+            f"expected {_text(expected_records[number].get('value'))}, got no record", where=f"{topic}[{number}]"
         )
-    for number in range(len(wanted), len(found)):
-        yield ResultDiffers(f"got an unexpected record: {_shown(found[number]['value'])}", where=f"{topic}[{number}]")
+    for number in range(len(expected_records), len(actual_records)):
+        yield ResultDiffers(
+            f"got an unexpected record: {_text(actual_records[number]['value'])}", where=f"{topic}[{number}]"
+        )
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     return json_payloads.json_text(value)
 
 

@@ -89,11 +89,11 @@ class Harness:
         self.world.produce(source.topic, record.key, record.value, record.time)
 
     def _source(self, name: str) -> SourceInfo:
-        found = self.world.catalog.sources.get(fold_name(name))
-        if found is None:
-            known = ", ".join(self.world.catalog.sources) or "none"
-            raise BadTestCases(f'stream or table "{name}" does not exist', fix=f"there are: {known}")
-        return found
+        source = self.world.catalog.sources.get(fold_name(name))
+        if source is None:
+            names = ", ".join(self.world.catalog.sources) or "none"
+            raise BadTestCases(f'stream or table "{name}" does not exist', fix=f"there are: {names}")
+        return source
 
 
 @contextmanager

@@ -138,16 +138,16 @@ class World:
     def records(self, topic: str, source: SourceInfo | None) -> Iterable[RawRecord]:
         del source
         if topic not in self.topics:
-            known = ", ".join(sorted(self.topics)) or "none"
+            names = ", ".join(sorted(self.topics)) or "none"
             raise UnknownTopic(
-                f'topic "{topic}" does not exist', fix=suggestion(topic, self.topics, f"topics: {known}")
+                f'topic "{topic}" does not exist', fix=suggestion(topic, self.topics, f"topics: {names}")
             )
         return map(raw_record, self.topics[topic])
 
     def describe_context(self, execution: ScriptExecutor) -> DescribeContext:
         # Effectively one partition; the declared number is shown, as it would be in a log.
-        made = {s.topic: s.partitions for s in self.catalog.sources.values() if s.partitions}
-        partitions = {**made, **self.catalog.partitions}
+        declared = {s.topic: s.partitions for s in self.catalog.sources.values() if s.partitions}
+        partitions = {**declared, **self.catalog.partitions}
         return DescribeContext(
             self.catalog,
             {t: TopicStatistics(partitions.get(t, 1), records=len(self.topics[t])) for t in self.topics},
@@ -169,13 +169,13 @@ class World:
         """Run all queries over the existing records, one after another. A live world has nothing left to do."""
         if self.live:
             return
-        given = {entry.topic for entry in self.topics.entries if entry.origin == INPUT_ORIGIN}
+        input_topics = {entry.topic for entry in self.topics.entries if entry.origin == INPUT_ORIGIN}
         for running in list(self.running.values()):
             self._feed(
                 running, (e for e in self.topics.entries if e.origin == INPUT_ORIGIN and e.topic in running.topics)
             )
             for topic in running.topics:
-                if topic not in given:
+                if topic not in input_topics:
                     self._feed(running, self.topics[topic])
 
     def tick(self, now: int) -> None:
@@ -187,8 +187,8 @@ class World:
         for entry in list(entries):
             self._collect(running, running.feed(entry))
 
-    def _collect(self, running: InMemoryQuery, written: Iterable[RawRecord]) -> None:
-        for record in written:
+    def _collect(self, running: InMemoryQuery, records: Iterable[RawRecord]) -> None:
+        for record in records:
             self._append(running.query.sink.topic, record, running.query.id)
 
     def _append(self, topic: str, record: RawRecord, origin: str) -> None:

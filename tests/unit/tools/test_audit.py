@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.audit import ROOT, Exempt, exceptions, judged, said
+from tools.audit import ROOT, Exempt, exceptions, parse_report, verdict_of
 
 TODAY = date(2026, 11, 16)
-WEAK = {"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["2.0"]}
+ADVISORY = {"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["2.0"]}
 
 
-def report(*weaknesses: dict[str, Any]) -> dict[str, Any]:
-    weak = {"name": "Lib", "version": "1.0", "vulns": list(weaknesses)}
-    return {"dependencies": [weak, {"name": "good", "version": "1", "vulns": []}]}
+def report(*advisories: dict[str, Any]) -> dict[str, Any]:
+    affected = {"name": "Lib", "version": "1.0", "vulns": list(advisories)}
+    return {"dependencies": [affected, {"name": "good", "version": "1", "vulns": []}]}
 
 
 def exempt(package: str = "lib", id: str = "CVE-2026-1", until: date = TODAY) -> Exempt:
@@ -21,33 +21,33 @@ def exempt(package: str = "lib", id: str = "CVE-2026-1", until: date = TODAY) ->
 
 
 def test_a_vulnerability_fails_the_audit() -> None:
-    verdict = judged(report(WEAK), [], TODAY)
-    assert verdict.faults == ("lib 1.0: PYSEC-1, mended in ['2.0']",)
+    verdict = verdict_of(report(ADVISORY), [], TODAY)
+    assert verdict.faults == ("lib 1.0: PYSEC-1, fixed in ['2.0']",)
     assert verdict.audited == 2
 
 
 def test_an_excepted_vulnerability_is_reported_but_does_not_fail() -> None:
-    verdict = judged(report(WEAK), [exempt()], TODAY)
+    verdict = verdict_of(report(ADVISORY), [exempt()], TODAY)
     assert verdict.faults == ()
-    assert "no such call is made" in verdict.borne[0]
+    assert "no such call is made" in verdict.accepted[0]
 
 
 @pytest.mark.parametrize(
-    ("found", "one", "why"),
+    ("advisories", "exception", "why"),
     [
-        ([WEAK], exempt(until=date(2026, 11, 15)), "ended on 2026-11-15"),
-        ([], exempt(), "is needed no more"),
-        ([WEAK], exempt(package="good"), "is needed no more"),
-        ([WEAK], exempt(id="CVE-2026-2"), "is needed no more"),
-        ([WEAK], exempt(package="gone"), "is needed no more"),
+        ([ADVISORY], exempt(until=date(2026, 11, 15)), "ended on 2026-11-15"),
+        ([], exempt(), "is no longer needed"),
+        ([ADVISORY], exempt(package="good"), "is no longer needed"),
+        ([ADVISORY], exempt(id="CVE-2026-2"), "is no longer needed"),
+        ([ADVISORY], exempt(package="gone"), "is no longer needed"),
     ],
 )
-def test_an_expired_or_unneeded_exception_fails_the_audit(found: list[Any], one: Exempt, why: str) -> None:
-    assert any(why in fault for fault in judged(report(*found), [one], TODAY).faults)
+def test_an_expired_or_unneeded_exception_fails_the_audit(advisories: list[Any], exception: Exempt, why: str) -> None:
+    assert any(why in fault for fault in verdict_of(report(*advisories), [exception], TODAY).faults)
 
 
 def test_packages_that_the_service_does_not_know_are_listed() -> None:
-    verdict = judged({"dependencies": [{"name": "lib", "skip_reason": "not found"}]}, [exempt()], TODAY)
+    verdict = verdict_of({"dependencies": [{"name": "lib", "skip_reason": "not found"}]}, [exempt()], TODAY)
     assert (verdict.audited, verdict.unknown, verdict.faults) == (0, ("lib",), ())
 
 
@@ -69,7 +69,7 @@ def test_an_exception_needs_a_reason_and_a_date() -> None:
     ],
 )
 def test_without_a_network_there_is_no_verdict(errors: str) -> None:
-    assert said("", errors) is None
+    assert parse_report("", errors) is None
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_without_a_network_there_is_no_verdict(errors: str) -> None:
 )
 def test_any_other_error_fails_the_audit(errors: str) -> None:
     with pytest.raises(SystemExit, match="nothing was audited") as ended:
-        said("", errors)
+        parse_report("", errors)
     assert ended.value.code not in (0, None)
 
 
 def test_a_report_is_read_despite_warnings() -> None:
-    assert said('{"dependencies": []}', "WARNING: Could not connect") == {"dependencies": []}
+    assert parse_report('{"dependencies": []}', "WARNING: Could not connect") == {"dependencies": []}

@@ -5,42 +5,42 @@ from typing import Any
 
 import pytest
 from tools.locks import RUNTIME, read_lock
-from tools.sbom import _named, bom
+from tools.sbom import _name_and_version, bom
 
 from headrace.log.kafka.jars import SETS
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, Any]:
+def document() -> dict[str, Any]:
     return bom()
 
 
-def test_every_runtime_package_is_listed_with_its_pinned_version(made: dict[str, Any]) -> None:
+def test_every_runtime_package_is_listed_with_its_pinned_version(document: dict[str, Any]) -> None:
     pinned = {name: pin.version for name, pin in read_lock(RUNTIME).items()}
-    listed = {one["name"]: one["version"] for one in made["components"] if one["purl"].startswith("pkg:pypi/")}
+    listed = {one["name"]: one["version"] for one in document["components"] if one["purl"].startswith("pkg:pypi/")}
     assert {"pyspark", "pyarrow", "orjson", "lark", "typer", "rich", "starlette", "confluent-kafka"} <= listed.keys()
     assert {name: version for name, version in listed.items() if pinned.get(name) != version} == {}
     assert not {"pytest", "ruff", "pip-audit"} & listed.keys()
 
 
-def test_jars_are_listed(made: dict[str, Any]) -> None:
-    purls = {one["purl"] for one in made["components"]}
+def test_jars_are_listed(document: dict[str, Any]) -> None:
+    purls = {one["purl"] for one in document["components"]}
     for coordinates in (one for jars in SETS for one in jars.coordinates):
         assert "pkg:maven/{}/{}@{}".format(*coordinates.split(":")) in purls
     assert any(re.fullmatch(r"pkg:maven/org.apache.hadoop/.*|pkg:generic/hadoop-client-.*", purl) for purl in purls)
 
 
-def test_jars_that_are_fetched_are_listed_with_their_pinned_hashes(made: dict[str, Any]) -> None:
-    hashes = {digest["content"] for one in made["components"] for digest in one.get("hashes", ())}
+def test_jars_that_are_fetched_are_listed_with_their_pinned_hashes(document: dict[str, Any]) -> None:
+    hashes = {digest["content"] for one in document["components"] for digest in one.get("hashes", ())}
     assert {digest for jars in SETS for digest in jars.checksums.values()} <= hashes
 
 
-def test_the_bill_of_materials_is_reproducible_without_duplicates(made: dict[str, Any]) -> None:
-    assert bom() == made
-    refs = [one["bom-ref"] for one in made["components"]]
+def test_the_bill_of_materials_is_reproducible_without_duplicates(document: dict[str, Any]) -> None:
+    assert bom() == document
+    refs = [one["bom-ref"] for one in document["components"]]
     assert len(refs) == len(set(refs))
-    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
-    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", made["serialNumber"])
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", document["serialNumber"])
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_the_bill_of_materials_is_reproducible_without_duplicates(made: dict[str
     ],
 )
 def test_the_name_and_version_of_a_jar_come_from_its_file_name(file: str, name: str, version: str) -> None:
-    assert _named(file) == (name, version)
+    assert _name_and_version(file) == (name, version)
 
 
-def test_versions_of_jars_contain_no_names(made: dict[str, Any]) -> None:
-    (found,) = [one for one in made["components"] if one["name"] == "log4j-1.2-api"]
+def test_versions_of_jars_contain_no_names(document: dict[str, Any]) -> None:
+    (found,) = [one for one in document["components"] if one["name"] == "log4j-1.2-api"]
     assert re.fullmatch(r"[\d.]+", found["version"])
