@@ -25,6 +25,7 @@ from headrace.control.queries.supervisor import Supervisor
 from headrace.control.serving.materialized_tables import MaterializedTables
 from headrace.control.serving.prepared import PreparedQueryCache
 from headrace.control.serving.pull import PullQueries
+from headrace.control.serving.pull_workers import PullWorkers
 from headrace.control.serving.push import PushQueries
 from headrace.control.statements.apply import StatementExecutor
 from headrace.control.statements.deployed_apps import AppRegistry
@@ -56,6 +57,7 @@ class Node:
         clock: Clock | None = None,
         setup: Setup = no_setup,
         isolation: Isolation | None = None,
+        pull_workers: PullWorkers | None = None,
     ) -> None:
         self.log = log
         self.settings = settings
@@ -75,9 +77,11 @@ class Node:
         self.plan_transient_query = self.statements.plan_transient_query
         self.inserter = self.statements.inserter
         self.tables = MaterializedTables(log, store)
-        self.pull_queries = PullQueries(log, self.tables, settings)
+        self.pull_queries = PullQueries(log, self.tables, settings, pull_workers, self._setup_of)
         self.push_queries = PushQueries(log, clock, settings.query.max_push_queries)
-        self.prepared_queries = PreparedQueryCache(dialect_of(), self.statements.plan_parameterized)
+        self.prepared_queries = PreparedQueryCache(
+            dialect_of(), self.statements.plan_parameterized, only_light=pull_workers is not None
+        )
         deployer = AppDeployer(log, guard, *parts, self.execute, self.prepared_queries.clear)
         self.deploy = deployer.deploy
         self.withdraw = deployer.withdraw

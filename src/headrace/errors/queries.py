@@ -86,6 +86,10 @@ class QueryTooLarge(QueryEnded, code="query-too-large"):
     """A pull query, or its result, takes more memory than the settings allow."""
 
 
+class PullQueryKilled(QueryEnded, code="pull-query-killed"):
+    """A heavy pull query needs more memory than the settings allow, or its process died."""
+
+
 class TooManyRows(UserError, code="too-many-rows"):
     """A query result has more rows than the settings allow."""
 

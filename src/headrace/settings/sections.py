@@ -114,6 +114,17 @@ class QuerySettings:
         Size(256 << 20),
         "How large the result of a pull query may be, and what its functions may create for 1,000 rows; 0: no limit.",
     )
+    pull_workers: int = setting(
+        2,
+        "How many processes execute heavy pull queries, which are no key lookups or call functions that can grow their "
+        "input; 0: the server itself does.",
+    )
+    pull_max_memory: Size = setting(
+        Size(512 << 20), "How much memory a heavy pull query may take in its process; 0: no limit."
+    )
+    pull_max_cpu: timedelta = setting(
+        timedelta(seconds=30), "How much processor time a heavy pull query may take; 0: no limit."
+    )
     max_push_queries: int = setting(
         1_000, "How many push queries (EMIT CHANGES, PRINT) may run at the same time; 0: no limit."
     )

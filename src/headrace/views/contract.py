@@ -81,13 +81,18 @@ class ViewSnapshot(Protocol):
     def count(self) -> int: ...
 
 
-class View(Protocol):
+class ViewReader(Protocol):
+    """What a pull query needs of a view."""
+
+    def snapshot(self) -> AbstractContextManager[ViewSnapshot]: ...
+
+
+class View(ViewReader, Protocol):
     """A materialized table. Threads may share it; one at a time applies changes."""
 
     relation: Relation
 
     def state(self) -> ViewState: ...
-    def snapshot(self) -> AbstractContextManager[ViewSnapshot]: ...
     def apply(
         self, begun: ViewState, events: Sequence[Event], position: Position, *, skipped: int = 0
     ) -> ViewState | None:
@@ -125,6 +130,10 @@ class ViewStore(Protocol):
 
     def open(self, source: SourceInfo, topic: Topic) -> View:
         """Opens the view of a table. If its database is unreachable, the error is raised when the view is used."""
+        ...
+
+    def reader(self, source: SourceInfo, topic: Topic) -> ViewReader:
+        """Opens a view that another process materializes, for reading only."""
         ...
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:

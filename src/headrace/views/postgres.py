@@ -64,6 +64,9 @@ class PostgresStore:
             self._database, self.schema, source.name, source.relation, origin_fingerprint(source, topic)
         )
 
+    def reader(self, source: SourceInfo, topic: Topic) -> PostgresView:
+        return self.open(source, topic)
+
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
         path = folder / "copy.sqlite"
         return path if self.open(source, topic).copied(path) else None

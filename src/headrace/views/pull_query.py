@@ -10,6 +10,7 @@ is computed once they are complete; aggregates over all rows form one group, whi
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -24,14 +25,24 @@ from headrace.plan.chain.aggregation.top_n import ranker
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.codegen.compiler import evaluator
-from headrace.plan.expressions import Call, Compare, Expression, Like, Parameter, column_names
+from headrace.plan.expressions import (
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Expression,
+    Lambda,
+    Like,
+    Parameter,
+    column_names,
+)
 from headrace.plan.expressions import walk as walk_expression
 from headrace.plan.nodes import Aggregate, Filter, Node, Query, Select, Sink, Source, walk
 from headrace.plan.relations import Kind, Relation, System
-from headrace.plan.rewrite import relation_of, rewrite_nodes
+from headrace.plan.rewrite import own_expressions, relation_of, rewrite_nodes
 from headrace.plan.rules import optimize
 from headrace.plan.steps import Context, Event, Problem
-from headrace.views.contract import SCAN_BATCH_ROWS, View, ViewState
+from headrace.views.contract import SCAN_BATCH_ROWS, ViewReader, ViewState
 
 Order = Sequence[tuple[Expression, bool]]
 """Expressions over the result's columns, each with whether it sorts in descending order."""
@@ -40,6 +51,8 @@ BatchFilter = Callable[[Iterator[list[Event]]], Iterator[list[Event]]]
 _PLAIN = (ty.STRING, ty.INT, ty.BIGINT)
 """Types whose constants can all be looked up."""
 MAX_LOOKUP_KEYS = 64
+MAX_COLUMN_READS = 20
+"""How often a query in the server's process may name a column."""
 _COUNTS = ("COUNT", "COUNT_DISTINCT")
 
 
@@ -63,6 +76,8 @@ class PullQuery:
         self.selection = _selected(plan.sink)
         self.is_lookup = _is_lookup(self.source.relation, self.selection) and not _computes(plan.sink)
         """Whether it reads at most a few rows, by their keys: that takes less time than handing it to a thread."""
+        self.is_heavy = not _fixes_key(self.source.relation, self.selection) or _can_grow(plan)
+        """Whether it reads any number of rows, or may create much for a few."""
         self.relation = query.sink.relation
         self._context = context or Context()
         self._order, self._limit = tuple(order), limit
@@ -71,7 +86,7 @@ class PullQuery:
         """Starts at the source, or at the groups."""
 
     @contextmanager
-    def over(self, view: View, through: BatchFilter = iter) -> Iterator[PullResult]:
+    def over(self, view: ViewReader, through: BatchFilter = iter) -> Iterator[PullResult]:
         """Runs over one snapshot of the source's view; the scanned batches pass `through` a generator."""
         streams = not self._order and self._aggregate is None
         batch = SCAN_BATCH_ROWS if self._limit is None or not streams else min(SCAN_BATCH_ROWS, 4 * self._limit)
@@ -139,7 +154,12 @@ def _is_low(node: Node) -> bool:
 
 def _is_lookup(relation: Relation, selection: Selection) -> bool:
     """Whether every alternative fixes the whole key, with few values. Of a windowed key that is only a part."""
-    if relation.window is not None or any(field.type not in _PLAIN for field in relation.key):
+    return relation.window is None and _fixes_key(relation, selection)
+
+
+def _fixes_key(relation: Relation, selection: Selection) -> bool:
+    """The same, but the key may have any number of windows."""
+    if any(field.type not in _PLAIN for field in relation.key):
         return False
     keys = {field.name for field in relation.key} - {field.name for field in relation.value}
     named = [{b.column: len(b.values) for b in one if _is_plain(b)} for one in selection.alternatives]
@@ -153,6 +173,20 @@ def _computes(sink: Sink) -> bool:
     computed = [named.expression for node in nodes if isinstance(node, Select) for named in node.values]
     computed += [node.condition for node in nodes if isinstance(node, Filter)]
     return any(isinstance(part, Call | Like) for expression in computed for part in walk_expression(expression))
+
+
+def _can_grow(plan: Query) -> bool:
+    """Whether the result may be much larger than the rows: by a function, or because columns are repeated."""
+    nodes = [node for node in walk(plan.sink) if not isinstance(node, Source | Sink)]
+    parts = [part for node in nodes for expression in own_expressions(node) for part in walk_expression(expression)]
+    reads = Counter(part.name for part in parts if isinstance(part, Column))
+    return max(reads.values(), default=0) > MAX_COLUMN_READS or any(map(_grows, parts))
+
+
+def _grows(part: Expression) -> bool:
+    if isinstance(part, Call):
+        return part.can_grow
+    return isinstance(part, Lambda) or (isinstance(part, Arithmetic) and part.type in (ty.STRING, ty.BYTES))
 
 
 def _is_plain(bound: Bound) -> bool:

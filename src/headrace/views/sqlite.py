@@ -259,6 +259,20 @@ def export_view(snapshot: ViewSnapshot, path: Path, relation: Relation, origin: 
             state = copy.apply(state, events, {})
 
 
+class SqliteReader:
+    """Reads the file of a view that another process keeps open."""
+
+    def __init__(self, path: Path, relation: Relation) -> None:
+        self._path, self._table = path, SqliteTable(relation)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqliteSnapshot]:
+        with closing(_connection(self._path)) as db:
+            db.execute("PRAGMA query_only = ON")
+            db.execute("BEGIN")
+            yield SqliteSnapshot(db, self._table)
+
+
 class SqliteSnapshot:
     """A read transaction, which begins with the first read."""
 

@@ -12,7 +12,7 @@ from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 from headrace.views.contract import ViewStore
 from headrace.views.materializer import open_view, view_path
-from headrace.views.sqlite import SqliteView
+from headrace.views.sqlite import SqliteReader, SqliteView
 
 
 class SqliteStore:
@@ -25,6 +25,10 @@ class SqliteStore:
 
     def open(self, source: SourceInfo, topic: Topic) -> SqliteView:
         return open_view(self._folder, source, topic)
+
+    def reader(self, source: SourceInfo, topic: Topic) -> SqliteReader:
+        del topic
+        return SqliteReader(view_path(self._folder, source), source.relation)
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
         del topic, folder

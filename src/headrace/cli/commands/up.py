@@ -6,6 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +50,7 @@ def up(
     from headrace.access.principal import LOCAL
     from headrace.control.admin.discovery import advertise
     from headrace.control.node import Node
+    from headrace.control.serving.pull_workers import PullWorkers
     from headrace.serve.application import application
     from headrace.serve.browser_sessions import login_link
     from headrace.serve.http.bind import check_bind, tls_files
@@ -59,7 +61,14 @@ def up(
     call.flags["server_host"] = host
     settings = call.settings()
     tls = tls_files(settings)
-    with call.log(create=True, long=True) as log, _single_server(call, settings, partial(Node, log, settings)) as node:
+    with (
+        call.log(create=True, long=True) as log,
+        closing(PullWorkers(settings)) as workers,
+        _single_server(
+            call, settings, partial(Node, log, settings, pull_workers=workers if workers.count else None)
+        ) as node,
+    ):
+        workers.start()
         check_bind(settings, has_admin=node.guard.users.state.has_admin)
         limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
         server = Server(

@@ -23,6 +23,7 @@ LIVE_SETTINGS = (
     "query.pull_timeout",
     "query.pull_max_rows",
     "query.pull_max_bytes",
+    "query.pull_max_cpu",
     "query.max_push_queries",
 )
 """Settings that take effect at once, in the server's own process."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from headrace.contracts import Log
+from headrace.contracts import Log, Topic
 from headrace.errors import HeadraceError, ViewLagging
 from headrace.plan.catalog import Catalog
 from headrace.plan.sources import SourceInfo
@@ -84,6 +84,12 @@ class MaterializedTables:
         if view is None:
             raise self._failures.get(name) or ViewLagging(f'table "{name}" is not materialized yet', fix="try again")
         return view
+
+    def location(self, name: str) -> tuple[SourceInfo, Topic]:
+        """What another process needs to read a table's view."""
+        self.view(name)  # raises if there is none
+        source = self._sources[name]
+        return source, self._log.topic(source.topic)
 
     def state(self, name: str) -> ViewState:
         return self.view(name).state()

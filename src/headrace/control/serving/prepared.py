@@ -50,11 +50,13 @@ class QueryShape:
 
 
 class PreparedQueryCache:
-    """`plan` plans a query with the current catalog."""
+    """`plan` plans a query with the current catalog. With `only_light`, heavy queries are not prepared: workers execute
+    them."""
 
-    def __init__(self, dialect: Dialect, plan: PlanParameterized) -> None:
+    def __init__(self, dialect: Dialect, plan: PlanParameterized, *, only_light: bool = False) -> None:
         self._dialect = dialect
         self._plan = plan
+        self._only_light = only_light
         self._shapes: OrderedDict[str, QueryShape] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -109,9 +111,11 @@ class PreparedQueryCache:
             shape.preparable = False
             return None
         select, cells = planned
-        return PreparedPullQuery(
-            select, cells, PullQuery(select.query, order=select.order, limit=select.limit), ResultRowWriter(select)
-        )
+        pull = PullQuery(select.query, order=select.order, limit=select.limit)
+        if self._only_light and pull.is_heavy:
+            shape.preparable = False
+            return None
+        return PreparedPullQuery(select, cells, pull, ResultRowWriter(select))
 
 
 def _take_lookup(shape: QueryShape) -> PreparedPullQuery | None:

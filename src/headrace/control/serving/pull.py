@@ -1,64 +1,68 @@
 """Executes pull queries: on a table from its view, on a stream from its topic by the chain.
 
 No Spark is needed. The result on a table reflects one state of the view, which it names; the result on a stream covers
-the topic from its beginning to its end at the start of the query.
+the topic from its beginning to its end at the start of the query. Key lookups run in this process, all else in a pull
+worker if there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 from headrace.contracts import Log
-from headrace.control.serving.limits import QueryLimits
 from headrace.control.serving.materialized_tables import MaterializedTables
 from headrace.control.serving.prepared import PreparedPullQuery
-from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
-from headrace.control.serving.transient_query import TransientQuery
+from headrace.control.serving.pull_execution import PullResult, execute_on_stream, execute_on_view
+from headrace.control.serving.pull_protocol import PullRequest
+from headrace.control.serving.pull_workers import PullWorkers
+from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.plan.actions import TransientSelect
+from headrace.plan.nodes import Query
 from headrace.plan.relations import Kind
+from headrace.plan.serialization import Setup, no_setup, serialize_plan
 from headrace.settings import Settings
-from headrace.views.contract import ViewState
-from headrace.views.pull_query import PullQuery, sort_and_limit
+from headrace.views.pull_query import PullQuery
 
-
-@dataclass(frozen=True)
-class PullResult:
-    """Rows in batches; `state` is that of the table's view, None for a stream."""
-
-    state: ViewState | None
-    batches: Iterator[list[ResultRow]]
+__all__ = ["PullQueries", "PullResult"]
 
 
 class PullQueries:
-    def __init__(self, log: Log, tables: MaterializedTables, settings: Settings) -> None:
+    def __init__(
+        self,
+        log: Log,
+        tables: MaterializedTables,
+        settings: Settings,
+        workers: PullWorkers | None = None,
+        setup_of: Callable[[Query], Setup] = lambda query: no_setup,
+    ) -> None:
         self._log, self._tables, self.settings = log, tables, settings
+        self._workers, self._setup_of = workers, setup_of
 
     @contextmanager
     def execute(self, select: TransientSelect) -> Iterator[PullResult]:
         """Execute a query; read the result inside the context."""
-        rows = ResultRowWriter(select)
         if select.query.sources[0].relation.kind is Kind.STREAM:
-            limits = QueryLimits(self.settings)
-            results = limits.within_time(self._read_stream(select))
-            entries = sort_and_limit(select.query.sink.relation, results, select.order, select.limit)
-            yield PullResult(None, limits.render(rows, entries))
-            return
-        with self._execute_on_view(PullQuery(select.query, order=select.order, limit=select.limit), rows) as result:
+            if self._workers is None:
+                yield execute_on_stream(self._log, select, self.settings)
+                return
+            execution = self._workers.execute(self._request(select))
+        else:
+            pull = PullQuery(select.query, order=select.order, limit=select.limit)
+            execution = self._execute_on_table(select, pull)
+        with execution as result:
             yield result
 
     def execute_prepared(self, prepared: PreparedPullQuery) -> AbstractContextManager[PullResult]:
         """Execute a prepared query."""
-        return self._execute_on_view(prepared.pull, prepared.rows)
+        view = self._tables.view(prepared.pull.source.name)
+        return execute_on_view(prepared.pull, prepared.rows, view, self.settings)
 
-    @contextmanager
-    def _execute_on_view(self, pull: PullQuery, rows: ResultRowWriter) -> Iterator[PullResult]:
-        limits = QueryLimits(self.settings)
-        with pull.over(self._tables.view(pull.source.name), limits.within_time) as result:
-            yield PullResult(result.state, limits.render(rows, result.batches))
+    def _execute_on_table(self, select: TransientSelect, pull: PullQuery) -> AbstractContextManager[PullResult]:
+        if self._workers is not None and pull.is_heavy:
+            return self._workers.execute(self._request(select, pull.source.name))
+        return execute_on_view(pull, ResultRowWriter(select), self._tables.view(pull.source.name), self.settings)
 
-    def _read_stream(self, select: TransientSelect) -> Iterator[list]:
-        query = TransientQuery(self._log, select.query, from_beginning=True, bounded=True)
-        while (entries := query.step()) is not None:
-            yield entries
+    def _request(self, select: TransientSelect, table: str | None = None) -> PullRequest:
+        location = None if table is None else self._tables.location(table)
+        return PullRequest(serialize_plan(select), self._setup_of(select.query), location, self.settings)

@@ -172,7 +172,7 @@ class CodeBuilder:
         return ExpressionCode(f"{self.constant(function)}({arguments})", piece.nullable, piece.raises)
 
     def _failed(self, error: Exception, where: str, time: int, key: Any, row: Any) -> None:
-        if isinstance(error, QueryEnded):
+        if isinstance(error, QueryEnded | MemoryError):
             raise error
         reason = str(error) or type(error).__name__
         self.context.report(Problem("expression-failed", reason, where, time, key, row))

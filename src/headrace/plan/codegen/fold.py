@@ -72,7 +72,7 @@ def _reporter(calls: Sequence[AggregateCall], context: Context, at: int) -> Call
     """Returns the function that reports failures. The values before the arguments are the group: the reported key."""
 
     def failed(error: Exception, n: int, values: Row) -> None:
-        if isinstance(error, QueryEnded):
+        if isinstance(error, QueryEnded | MemoryError):
             raise error
         reason = str(error) or type(error).__name__
         where = f"{calls[n].function} as {calls[n].name}"

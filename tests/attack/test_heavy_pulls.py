@@ -1,0 +1,87 @@
+"""Attacks with pull queries that ask for gigabytes or for minutes of processor time."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.attack.server import Answer, AttackedServer
+from tests.wait import wait_until
+
+_HEALTHY_SECONDS = 5.0
+"""What is answered at once, on a busy machine."""
+_BOUND_SECONDS = 60.0
+_MAX_GROWTH = 200 << 20
+"""Bytes by which the server's own process may grow."""
+
+TABLES = """
+CREATE STREAM orders (id INT KEY, name STRING) WITH (KAFKA_TOPIC='orders', FORMAT='JSON', PARTITIONS=1);
+CREATE SOURCE TABLE names (id INT PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC='orders', FORMAT='JSON');
+INSERT INTO orders (id, name) VALUES (1, 'ann');
+"""
+SERIES = "SELECT TRANSFORM(GENERATE_SERIES(1, 60), x => GENERATE_SERIES(1, 1000000)) AS s FROM names WHERE id = 1;"
+COLUMNS = ", ".join(f"LPAD(name, 16000000, 'x') AS c{n}" for n in range(40))
+PADS = f"SELECT {COLUMNS} FROM names WHERE id = 1;"
+MASK = "SELECT LEN(MASK(LPAD(name, 16000000, 'xY1-'))) AS n FROM names WHERE id = 1;"
+LOOKUP = "SELECT name FROM names WHERE id = 1;"
+
+
+@pytest.fixture(scope="module")
+def server(shared_attacked: AttackedServer) -> AttackedServer:
+    """A server with a table of one row."""
+    assert shared_attacked.execute(TABLES).status == 200
+    wait_until(lambda: b"ann" in _pulled(shared_attacked, LOOKUP).body, lambda: shared_attacked.output)
+    return shared_attacked
+
+
+@pytest.mark.attack("a pull query for 60 lists of a million numbers", "it is refused, and the server does not grow")
+def test_a_query_for_gigabytes_of_lists_is_refused(server: AttackedServer) -> None:
+    before = server.memory()
+    answer = _pulled(server, SERIES)
+    assert answer.status == 400
+    assert b"pull_max_bytes" in answer.body
+    assert server.memory() - before < _MAX_GROWTH
+
+
+@pytest.mark.attack("a pull query with 40 columns of 16 MB", "it is refused, and the server does not grow")
+def test_a_query_for_gigabytes_of_text_is_refused(server: AttackedServer) -> None:
+    before = server.memory()
+    answer = _pulled(server, PADS)
+    assert answer.status == 400
+    assert b"pull_max_bytes" in answer.body
+    assert server.memory() - before < _MAX_GROWTH
+
+
+@pytest.mark.attack("MASK of 16 MB", "it takes seconds, in a process of its own")
+def test_a_mask_of_a_long_text_is_answered(server: AttackedServer) -> None:
+    answer = _pulled(server, MASK)
+    assert (answer.status, b"16000000" in answer.body) == (200, True)
+
+
+@pytest.mark.attack("45 of these queries at once", "each is answered or refused; health and lookups go on")
+def test_45_heavy_queries_at_once_stop_nobody(server: AttackedServer) -> None:
+    before, done, health, lookups = server.memory(), threading.Event(), [], []
+
+    def well_behaved() -> None:
+        while not done.wait(0.2):
+            health.append(server.get("/healthcheck", timeout=_BOUND_SECONDS))
+            lookups.append(_pulled(server, LOOKUP))
+
+    watching = threading.Thread(target=well_behaved)
+    watching.start()
+    with ThreadPoolExecutor(45) as pool:
+        answers = list(pool.map(lambda text: _pulled(server, text), [SERIES, PADS, MASK] * 15))
+    done.set()
+    watching.join()
+    assert {answer.status for answer in answers} <= {200, 400, 429, 503}
+    assert max(answer.seconds for answer in answers) < _BOUND_SECONDS
+    assert {answer.status for answer in health} == {200}
+    assert max(answer.seconds for answer in health) < _HEALTHY_SECONDS
+    assert {answer.status for answer in lookups} == {200}
+    assert server.memory() - before < _MAX_GROWTH
+
+
+def _pulled(server: AttackedServer, text: str) -> Answer:
+    return server.post("/query", {"ksql": text}, timeout=2 * _BOUND_SECONDS)

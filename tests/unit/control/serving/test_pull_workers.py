@@ -1,0 +1,139 @@
+"""Heavy pull queries in processes of their own: what they return, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.contracts import Topic, TopicSpec
+from headrace.control.serving.pull_protocol import PullRequest
+from headrace.control.serving.pull_workers import PullWorkers
+from headrace.errors import HeadraceError, PullQueryKilled, QueryTimeLimitExceeded, QueryTooLarge, ServerBusy
+from headrace.plan.serialization import no_setup, serialize_plan
+from headrace.settings import Settings
+from tests.unit.control.serving.test_limits import CATALOG, PADS, SERIES, SOURCE
+from tests.unit.views.pull_queries import asked, view_in
+from tests.wait import wait_until
+
+SLOW = "SELECT REDUCE(GENERATE_SERIES(1, 1000000), 0, (s, x) => s + x) AS N FROM T;"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings().replace(storage_data=tmp_path_factory.mktemp("data"), query_pull_workers=1)
+
+
+@pytest.fixture(scope="module")
+def workers(settings: Settings) -> Iterator[PullWorkers]:
+    """One worker, over a table of a hundred rows."""
+    with closing(view_in(settings.storage.data, SOURCE)) as view, closing(PullWorkers(settings)) as workers:
+        view.apply(view.state(), [(n, (n,), ("s" * 1_000, [n] * 10)) for n in range(100)], {0: 100})
+        yield workers
+
+
+def request(text: str, settings: Settings, **changed: Any) -> PullRequest:
+    select = serialize_plan(asked(CATALOG, text))
+    return PullRequest(select, no_setup, (SOURCE, Topic(SOURCE.topic, TopicSpec(), 7)), settings.replace(**changed))
+
+
+def slow(settings: Settings, **changed: Any) -> PullRequest:
+    """A query that takes a minute and little memory."""
+    return request(SLOW, settings, query_pull_max_bytes=0, **changed)
+
+
+def pulled(workers: PullWorkers, wanted: PullRequest) -> list[bytes]:
+    with workers.execute(wanted) as result:
+        return [row.text for batch in result.batches for row in batch]
+
+
+def test_a_worker_returns_the_rows_and_the_state_of_the_view(workers: PullWorkers, settings: Settings) -> None:
+    with workers.execute(request("SELECT ID, CONCAT('n', S) AS C FROM T WHERE ID < 3;", settings)) as result:
+        assert result.state is not None
+        assert result.state.position == {0: 100}
+        rows = [row.text for batch in result.batches for row in batch]
+    assert sorted(row[:4] for row in rows) == [b'[0,"', b'[1,"', b'[2,"']
+    assert len(pulled(workers, request("SELECT ID FROM T;", settings))) == 100
+
+
+@pytest.mark.parametrize("columns", [SERIES, PADS], ids=["series", "pads"])
+def test_a_query_that_creates_too_much_is_refused_and_the_worker_goes_on(
+    workers: PullWorkers, settings: Settings, columns: str
+) -> None:
+    with pytest.raises(QueryTooLarge):
+        pulled(workers, request(f"SELECT ID, {columns} FROM T WHERE ID = 1;", settings))
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_memory_beyond_the_limit_is_refused_by_the_system(tmp_path: Path) -> None:
+    settings = Settings().replace(
+        storage_data=tmp_path, query_pull_workers=1, query_pull_max_memory=64 << 20, query_pull_max_bytes=0
+    )
+    with closing(view_in(tmp_path, SOURCE)) as view, closing(PullWorkers(settings)) as workers:
+        view.apply(view.state(), [(1, (1,), ("s", [1]))], {0: 1})
+        series = "SELECT ID, TRANSFORM(GENERATE_SERIES(1, 900000), x => x + 7) AS A FROM T;"
+        with pytest.raises(HeadraceError) as raised:
+            pulled(workers, request(series, settings))
+        assert raised.value.code == "pull-query-killed"
+        assert len(pulled(workers, request("SELECT ID FROM T;", settings))) == 1
+
+
+def test_processor_time_and_duration_are_limited(workers: PullWorkers, settings: Settings) -> None:
+    with pytest.raises(QueryTimeLimitExceeded) as raised:
+        pulled(workers, slow(settings, query_pull_max_cpu=timedelta(seconds=1)))
+    assert "processor time" in raised.value.what
+    with pytest.raises(QueryTimeLimitExceeded):
+        pulled(workers, slow(settings, query_pull_timeout=timedelta(seconds=1)))
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_a_worker_that_is_killed_ends_only_its_query(workers: PullWorkers, settings: Settings) -> None:
+    failures: list[HeadraceError] = []
+
+    def run() -> None:
+        try:
+            pulled(workers, slow(settings))
+        except HeadraceError as error:
+            failures.append(error)
+
+    running = threading.Thread(target=run)
+    running.start()
+    wait_until(lambda: bool(workers.running))
+    os.kill(workers.running[0], signal.SIGKILL)
+    running.join(60)
+    assert isinstance(failures[0], PullQueryKilled)
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_a_result_that_is_not_read_to_its_end_frees_the_worker(workers: PullWorkers, settings: Settings) -> None:
+    with workers.execute(request("SELECT ID, S FROM T;", settings)) as result:
+        assert next(iter(result.batches))
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_more_queries_than_can_wait_are_refused_at_once(workers: PullWorkers, settings: Settings) -> None:
+    outcomes: list[str] = []
+
+    def run() -> None:
+        try:
+            pulled(workers, slow(settings, query_pull_timeout=timedelta(seconds=1)))
+        except ServerBusy:
+            outcomes.append("refused")
+        except HeadraceError:
+            outcomes.append("ended")
+
+    threads = [threading.Thread(target=run) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: outcomes.count("refused") >= 7)
+    for thread in threads:
+        thread.join(120)
+    assert len(outcomes) == 12
+    assert "ended" in outcomes
