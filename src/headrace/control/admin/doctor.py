@@ -125,6 +125,24 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("data format", OK, mark.read_text().strip())
 
 
+def check_log(settings: Settings) -> Iterator[CheckResult]:
+    """Reads no rows: `headrace storage check` does."""
+    from headrace.log.embedded.storage.damage import CHECK_OR_RESTORE, missing_database
+
+    path = settings.storage.data / "log.db"
+    problem = missing_database(settings.storage.data)
+    if problem is None and not path.exists():
+        return
+    if problem is None:
+        try:
+            with closing(sqlite3.connect(path, timeout=5)) as db:
+                ((said,),) = db.execute("PRAGMA quick_check(1)").fetchall()
+            problem = None if said == "ok" else said
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            problem = str(error)
+    yield CheckResult("log", FAIL if problem else OK, problem or "sound", CHECK_OR_RESTORE if problem else "")
+
+
 def check_wal(settings: Settings) -> Iterator[CheckResult]:
     path = settings.storage.data / "log.db-wal"
     size = path.stat().st_size if path.exists() else 0
@@ -207,6 +225,7 @@ CHECKS: tuple[Check, ...] = (
     check_disk,
     check_data_access,
     check_data_format,
+    check_log,
     check_wal,
     check_clock,
     check_kafka,
@@ -233,5 +252,5 @@ def _newest(database: Path) -> int:
         with closing(sqlite3.connect(database, timeout=5)) as db:
             ((newest,),) = db.execute("SELECT created_at FROM extents ORDER BY id DESC LIMIT 1").fetchall() or [(0,)]
             return newest
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError, TypeError):
         return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.recovery import FROM_OUTPUT, REPROCESS, Decision, decision_of
 from tests.ksql_strategies import planned
 from tests.unit.cli.conftest import Program
 
@@ -34,3 +35,18 @@ def test_checkpoints_are_listed_and_removed(headrace: Program, left: Path) -> No
     assert not left.exists()
     assert headrace("state", "list").err == "there are no checkpoints\n"
     assert "unknown-query" in headrace("state", "remove", "CTAS_O_0", "--yes", code=1).err
+
+
+def test_a_decision_is_stored_for_the_next_start(headrace: Program, left: Path) -> None:
+    assert "Aborted" in headrace("state", "recover", "orders/CTAS_O_0", "--reprocess", code=1).err
+    assert decision_of(left) is None
+    assert "start over" in headrace("state", "recover", "orders/CTAS_O_0", "--reprocess", "--yes").err
+    assert decision_of(left) == Decision(REPROCESS)
+    assert "continue after" in headrace("state", "recover", "orders/CTAS_O_0", "--resume-from-output").err
+    assert decision_of(left) == Decision(FROM_OUTPUT)
+
+
+@pytest.mark.parametrize("query", ["CTAS_O_0", "../x/CTAS_O_0", "orders/../../x", "orders/.", ".x/CTAS_O_0"])
+def test_a_decision_names_a_query_of_a_program(headrace: Program, left: Path, query: str) -> None:
+    assert "PROGRAM/ID" in headrace("state", "recover", query, "--resume-from-output", code=2).err
+    assert "choose one" in headrace("state", "recover", "orders/CTAS_O_0", code=2).err

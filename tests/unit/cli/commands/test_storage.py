@@ -114,3 +114,29 @@ def test_doctor_fails_if_a_configured_kafka_does_not_respond(tmp_path: Path) -> 
         used = Settings.of(storage_log="kafka", kafka_bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}")
         assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["ok"]
     assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["fail"]
+
+
+def test_damage_is_repaired_once_it_is_confirmed(headrace: Program, lines) -> None:
+    headrace("topic", "create", "a")
+    headrace("produce", "a", lines(*("x" * 100 for _ in range(5_000))))
+    headrace("produce", "a", lines("kept"))
+    assert "no damage" in headrace("storage", "repair", "--yes").err
+    (file,) = (headrace.data / "extents").iterdir()
+    file.write_bytes(file.read_bytes()[:1_000])
+    assert "Aborted" in headrace("storage", "repair", code=1).err
+    assert file.exists()
+    assert "mark them as lost" in headrace("storage", "repair", "--yes").out
+    assert (headrace.data / "damaged" / file.name).exists()
+    assert "no damage" in headrace("storage", "check").out
+    assert headrace("consume", "a", code=1).err.startswith("records-lost: ")
+    headrace("storage", "repair", "--skip-lost", "--yes")
+    assert headrace("consume", "a").out == "kept\n"
+
+
+def test_a_damaged_database_is_reported_by_each_command(headrace: Program) -> None:
+    headrace("topic", "create", "a")
+    (headrace.data / "log.db").write_bytes(b"")
+    for command in (("topic", "list"), ("storage", "stats"), ("consume", "a"), ("doctor", "--json")):
+        told = headrace(*command, code=1)
+        assert "is empty" in told.err + told.out
+    assert headrace("storage", "repair", "--yes", code=1).err.startswith("not-repairable: ")
