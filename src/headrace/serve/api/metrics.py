@@ -24,6 +24,7 @@ from headrace.serve.admission.fair_queue import FairQueue
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, RawResponse, Route
+from headrace.serve.http.limits import REJECTIONS
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SERIES = 2_000
@@ -111,6 +112,10 @@ def _states(sample: MetricsSample) -> Series:
 
 def _readers(sample: MetricsSample) -> Series:
     return [((), sample.readers)]
+
+
+def _rejections(_: MetricsSample) -> Series:
+    return [((reason,), count) for reason, count in sorted(REJECTIONS.items())]
 
 
 def _resident_memory(_: MetricsSample) -> Series:
@@ -226,6 +231,13 @@ METRICS: tuple[Metric, ...] = (
         "The longest wait for a lock or a queue.",
         _of_waits(lambda waits: waits.max_seconds),
         ("what",),
+    ),
+    Metric(
+        COUNTER,
+        "headrace_http_rejections_total",
+        "Connections, streams and requests that exceed a limit of the protocol.",
+        _rejections,
+        ("reason",),
     ),
     Metric(GAUGE, "process_resident_memory_bytes", "Memory of the server's process.", _resident_memory),
     Metric(GAUGE, "process_open_fds", "Open files of the server's process.", _open_files),

@@ -1,53 +1,34 @@
-"""Protocols of a connection: HTTP/1.1 and WebSocket by uvicorn, whose parser is fast; HTTP/2 by Hypercorn.
+"""Protocols of a connection: HTTP/1.1 and WebSocket by uvicorn, whose parser is fast; HTTP/2 on h2 (`http2`).
 
-HTTP/2 starts with its preface or with an upgrade request; over TLS it is negotiated by ALPN.
+HTTP/2 starts with its preface; over TLS it is negotiated by ALPN. A request to upgrade from HTTP/1.1 is answered in
+HTTP/1.1: behind a proxy, an upgrade would hide later requests from it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 import ssl
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
-from hypercorn.asyncio.tcp_server import TCPServer
-from hypercorn.asyncio.worker_context import WorkerContext
-from hypercorn.config import Config as Settings
-from hypercorn.protocol import h2
-from hypercorn.utils import wrap_app
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 from headrace.errors import TooManyConnections
-from headrace.serve.http.trusted_proxies import PROXY_HEADERS
+from headrace.serve.http import limits
+from headrace.serve.http.http2 import Http2Connection
+from headrace.serve.http.http2_budget import AddressBudgets
+from headrace.serve.http.http2_frames import PREFACE
+from headrace.serve.http.limits import MAX_HEAD_BYTES, REJECTIONS
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MAX_HEAD_BYTES = 64 << 10
-"""Maximum bytes of a request before its body."""
-HEAD_TIMEOUT = 20.0
-"""Seconds to receive the head, from its first byte on."""
-HANDSHAKE_TIMEOUT = 10.0
-"""Seconds for the TLS handshake."""
-SHUTDOWN_GRACE = 3
-"""Seconds for requests in progress when the server stops."""
-MAX_MESSAGE_BYTES = 64 << 10
-"""Maximum bytes of a received WebSocket message: clients send little."""
-IDLE_TIMEOUT = 75
-"""Seconds that a connection may be idle between two requests."""
-_REQUESTS = 1 << 30  # per connection: no limit for busy clients
-_ASKS_FOR_2 = re.compile(rb"\r\nupgrade:[ \t]*h2c", re.IGNORECASE)
-# Proxy headers are in the first request only: after an upgrade, later requests would seem to be local.
-_PROXIED = re.compile(rb"\r\n(?:" + b"|".join(map(re.escape, sorted(PROXY_HEADERS))) + rb")[ \t]*:", re.IGNORECASE)
+_UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*h2c[ \t]*(?=\r\n|$)", re.IGNORECASE)
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: application/json\r\n"
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,15 +49,15 @@ class ConnectionLimits:
 
 
 def _refusal(what: str, setting: str) -> bytes:
+    REJECTIONS["connections"] += 1
     error = TooManyConnections(what, fix=f"close some, try again later, or raise the setting {setting}")
     document = json.dumps({**error.as_dict(), "status": 503}).encode()
     return _FULL + b"content-length: %d\r\n\r\n" % len(document) + document
 
 
 def _peer(protocol: Any) -> str:
-    """The peer's address. Each kind of connection stores its transport under one of these names."""
-    transport = getattr(protocol, "transport", None) or getattr(protocol, "_transport", None)
-    address = transport.get_extra_info("peername") if transport is not None else None
+    """The peer's address."""
+    address = protocol.transport.get_extra_info("peername")
     return str(address[0]) if address else ""
 
 
@@ -84,6 +65,7 @@ class Connection(asyncio.Protocol):
     """A new connection, until its protocol is known. uvicorn creates it with these arguments."""
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
+    addresses: ClassVar[AddressBudgets] = AddressBudgets()
     tls: ClassVar[ssl.SSLContext | None] = None
 
     def __init__(
@@ -99,8 +81,8 @@ class Connection(asyncio.Protocol):
         self._begun = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - a stream transport
-        self._transport = transport
-        self._timer = self._loop.call_later(IDLE_TIMEOUT, transport.close)
+        self.transport = transport
+        self._timer = self._loop.call_later(limits.IDLE_TIMEOUT, transport.close)
         refusal = self.limits.refusal(_peer(self), self._open)
         if refusal is not None:  # not possible before the TLS handshake
             transport.write(b"" if self.tls else refusal)
@@ -115,56 +97,71 @@ class Connection(asyncio.Protocol):
         """Run the TLS handshake. The connection counts from the start, so stalled handshakes are limited, too."""
         try:
             secure = await self._loop.start_tls(
-                self._transport,
+                self.transport,
                 self,
                 tls,
                 server_side=True,
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
-                ssl_shutdown_timeout=SHUTDOWN_GRACE,
+                ssl_handshake_timeout=limits.HANDSHAKE_TIMEOUT,
+                ssl_shutdown_timeout=limits.SHUTDOWN_GRACE,
             )
         except (OSError, asyncio.CancelledError):
             secure = None
         if secure is None:
-            self._transport.abort()
+            self.transport.abort()
             self._forget()
             return
-        self._transport = secure
+        self.transport = secure
         agreed = secure.get_extra_info("ssl_object").selected_alpn_protocol()
-        self._speak(Http2Connection if agreed == "h2" else Http1Connection)
+        self._speak(self._http2() if agreed == "h2" else self._http1())
 
     def data_received(self, data: bytes) -> None:
         if not self._begun:
             self._timer.cancel()
-            self._timer = self._loop.call_later(HEAD_TIMEOUT, self._transport.close)
+            self._timer = self._loop.call_later(limits.HEAD_TIMEOUT, self.transport.close)
         self._begun += data
         if self.tls is not None:  # data that arrives before `_secure` has resumed
             return
-        head, end, _ = self._begun.partition(b"\r\n\r\n")
+        head, end, rest = self._begun.partition(b"\r\n\r\n")
         if self._begun.startswith(PREFACE):
-            self._speak(Http2Connection)
+            self._speak(self._http2())
         elif end and not PREFACE.startswith(self._begun):
-            self._speak(Http2Connection if _ASKS_FOR_2.search(head) and not _PROXIED.search(head) else Http1Connection)
+            self._begun = _UPGRADE.sub(b"", head) + end + rest
+            self._speak(self._http1())
         elif len(self._begun) > MAX_HEAD_BYTES:
-            self._transport.write(_TOO_LONG)
-            self._transport.close()
+            REJECTIONS["head"] += 1
+            self.transport.write(_TOO_LONG)
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
 
     def shutdown(self) -> None:
-        self._transport.close()
+        self.transport.close()
 
-    def _speak(self, kind: type[Http1Connection] | type[Http2Connection]) -> None:
+    def _http1(self) -> Http1Connection:
+        return Http1Connection(*self._given, self._loop)
+
+    def _http2(self) -> Http2Connection:
+        return Http2Connection(*self._given, self._loop, self.addresses)
+
+    def _speak(self, protocol: Http1Connection | Http2Connection) -> None:
         self._forget()
-        protocol = kind(*self._given, self._loop)
-        self._transport.set_protocol(protocol)
-        protocol.connection_made(self._transport)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
         if self._begun:
             protocol.data_received(self._begun)
 
     def _forget(self) -> None:
         self._timer.cancel()
         self._open.discard(self)
+
+
+class _HeadTooLong(Exception):
+    """The head of a request exceeds its limit."""
+
+
+class _Pipelined(Exception):
+    """Too many requests wait for the response to an earlier one."""
 
 
 class Http1Connection(HttpToolsProtocol):
@@ -176,12 +173,13 @@ class Http1Connection(HttpToolsProtocol):
     _wait: asyncio.TimerHandle | None = None
     _in_head = False
     _goes_on = False
+    _head_bytes = 0
     _size = 0
     """Bytes since the last request, part of a body, or end of a body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - a stream transport
         super().connection_made(transport)
-        self._wait_for(IDLE_TIMEOUT)
+        self._wait_for(limits.IDLE_TIMEOUT)
 
     def data_received(self, data: bytes) -> None:
         self._goes_on = False
@@ -189,21 +187,34 @@ class Http1Connection(HttpToolsProtocol):
         if self.transport.get_protocol() is not self or self.transport.is_closing():
             return
         self._size = 0 if self._goes_on else self._size + len(data)
-        if self._size > MAX_HEAD_BYTES:
-            if self._in_head:
-                self.transport.write(_TOO_LONG)
+        if self._size > MAX_HEAD_BYTES and self._in_head:
+            self._refuse_head()
+        elif self._size > MAX_HEAD_BYTES:
             self.transport.close()
         elif self._wait is None and (self.cycle is None or self.cycle.response_complete):
-            self._wait_for(IDLE_TIMEOUT)  # received data cancelled it, but is not a request yet
+            self._wait_for(limits.IDLE_TIMEOUT)  # received data cancelled it, but is not a request yet
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= limits.MAX_PIPELINED:
+            raise _Pipelined
         self._goes_on = self._in_head = True
-        self._wait_for(HEAD_TIMEOUT)
+        self._head_bytes = 0
+        self._wait_for(limits.HEAD_TIMEOUT)
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._add_to_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
             super().on_header(name, value)
+            self._add_to_head(len(name) + len(value) + len(": \r\n"))
+
+    def _add_to_head(self, count: int) -> None:
+        self._head_bytes += count
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise _HeadTooLong
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -231,75 +242,32 @@ class Http1Connection(HttpToolsProtocol):
             self._wait.cancel()
             self._wait = None
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser, or a method that it calls, does not accept."""
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse_head()
+        elif len(self.pipeline) >= limits.MAX_PIPELINED:
+            REJECTIONS["pipelined"] += 1
+            self.transport.close()
+        else:
+            super().send_400_response(msg)
+
+    def _refuse_head(self) -> None:
+        REJECTIONS["head"] += 1
+        self.transport.write(_TOO_LONG)
+        self.transport.close()
+
     def _unsupported_upgrade_warning(self) -> None:
         """Close: the parser stops at an upgrade request to another protocol, and its body is lost."""
         self.transport.close()
 
 
-class Http2Connection(asyncio.StreamReaderProtocol):
-    """A connection that Hypercorn serves, in its own task."""
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """WebSocket for clients that read. uvicorn would collect the pongs for one that does not."""
 
-    def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(asyncio.StreamReader(loop=loop), self._begin, loop)
-        self._serving: tuple[Any, ...] = config.loaded_app, app_state, loop
-        self._open: set[Any] = server_state.connections
-        self._context = WorkerContext(None)
-        self._task: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._open.add(self)
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._open.discard(self)
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """Accept no further requests; those in progress have some time to finish."""
-        if self._task is not None:
-            *_, loop = self._serving
-            self._ending = loop.create_task(self._context.terminated.set())
-            loop.call_later(0.8 * SHUTDOWN_GRACE, self._task.cancel)
-
-    async def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._task = task = asyncio.current_task()
-        assert task is not None
-        app, state, loop = self._serving
-        wait = loop.call_later(HEAD_TIMEOUT, task.cancel)  # Hypercorn waits for the first request without a timeout
-
-        async def heard(*args: Any) -> None:
-            wait.cancel()
-            await app(*args)
-
-        with suppress(asyncio.CancelledError):  # by `shutdown`, or because no request came
-            await TCPServer(wrap_app(heard, 0, "asgi"), loop, _settings(), self._context, state, reader, writer)
-        wait.cancel()
-
-
-class _Buffer(h2.StreamBuffer):
-    """Data that the client has not read. Hypercorn's own buffer resumes the app when the client stops reading."""
-
-    async def pop(self, max_length: int) -> bytes:
-        data = bytes(self.buffer[:max_length])
-        del self.buffer[:max_length]
-        if len(self.buffer) < h2.BUFFER_HIGH_WATER:
-            await self._paused.set()
-        if not self.buffer:
-            await self._is_empty.set()
-        return data
-
-
-h2.StreamBuffer = _Buffer  # type: ignore[misc] - Hypercorn has no hook for it
-
-
-@cache
-def _settings() -> Settings:
-    settings = Settings()
-    settings.keep_alive_timeout = IDLE_TIMEOUT
-    settings.websocket_max_message_size = MAX_MESSAGE_BYTES
-    settings.include_server_header = False
-    settings.keep_alive_max_requests = _REQUESTS
-    settings.errorlog = _logger  # type: ignore[assignment] - a logger is allowed, but not declared
-    return settings
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            REJECTIONS["websocket-pings"] += 1
+            self.transport.abort()

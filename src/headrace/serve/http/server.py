@@ -22,13 +22,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from headrace.access.tokens import is_loopback
 from headrace.errors import PortInUse
-from headrace.serve.http.connections import (
-    IDLE_TIMEOUT,
-    MAX_MESSAGE_BYTES,
-    SHUTDOWN_GRACE,
-    Connection,
-    ConnectionLimits,
-)
+from headrace.serve.http.connections import Connection, ConnectionLimits, WebSocketConnection
+from headrace.serve.http.http2_budget import AddressBudgets
+from headrace.serve.http.limits import IDLE_TIMEOUT, MAX_MESSAGE_BYTES, SHUTDOWN_GRACE
 from headrace.serve.http.trusted_proxies import TrustedProxies, parse_networks
 
 _logger = logging.getLogger(__name__)
@@ -112,10 +108,11 @@ def _context(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def _config(app: Any, limits: ConnectionLimits, tls: tuple[str, str] | None) -> uvicorn.Config:
+    own = {"limits": limits, "addresses": AddressBudgets(), "tls": _context(*tls) if tls else None}
     return uvicorn.Config(
         app,
-        http=type("Connection", (Connection,), {"limits": limits, "tls": _context(*tls) if tls else None}),
-        ws="websockets-sansio",
+        http=type("Connection", (Connection,), own),
+        ws=WebSocketConnection,
         ws_max_size=MAX_MESSAGE_BYTES,
         log_config=None,
         log_level=logging.WARNING,

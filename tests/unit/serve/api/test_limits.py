@@ -24,7 +24,8 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.serve.api.log_io.record_decoder import MAX_PRODUCE_BYTES as MOST_OF_RECORDS
 from headrace.serve.application import application
-from headrace.serve.http import connections, request_body
+from headrace.serve.http import limits as http_limits
+from headrace.serve.http import request_body
 from headrace.serve.http.connections import ConnectionLimits
 from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES
 from headrace.serve.http.server import Server
@@ -217,7 +218,7 @@ FIRST = b"GET /info HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 @pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
 def test_a_head_that_trickles_times_out(client: Client, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
+    monkeypatch.setattr(http_limits, "HEAD_TIMEOUT", 1.0)
     with connected(client) as wire:
         wire.sendall(before + b"GET /info HTTP/1.1\r\n")
         began = time.monotonic()
@@ -277,8 +278,8 @@ def test_trailers_are_bounded_and_discarded(client: Client, trailer: bytes) -> N
 def test_an_idle_connection_is_closed(
     client: Client, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "IDLE_TIMEOUT", 1.0)
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
+    monkeypatch.setattr(http_limits, "IDLE_TIMEOUT", 1.0)
+    monkeypatch.setattr(http_limits, "HEAD_TIMEOUT", 1.0)
     with connected(client) as wire:
         wire.sendall(first)
         assert wire.recv(65536)
@@ -290,7 +291,7 @@ def test_an_idle_connection_is_closed(
 
 def test_the_size_of_a_websocket_message_is_limited(client: Client) -> None:
     with Socket(client.host, client.port, "/api/v1/topics/clicks/tail") as wire:
-        wire.say("x" * (2 * connections.MAX_MESSAGE_BYTES))
+        wire.say("x" * (2 * http_limits.MAX_MESSAGE_BYTES))
         wait_until(lambda: wire.message() is None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Sequence
 from typing import Any, Self
 
 from wsproto import ConnectionType, WSConnection
@@ -11,10 +12,10 @@ from wsproto.events import AcceptConnection, CloseConnection, Ping, RejectConnec
 
 
 class Socket:
-    def __init__(self, host: str, port: int, path: str, headers: list[tuple[str, str]] | None = None) -> None:
+    def __init__(self, host: str, port: int, path: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         self._tcp = socket.create_connection((host, port), timeout=30)
         self._ws = WSConnection(ConnectionType.CLIENT)
-        named = [(name.encode(), value.encode()) for name, value in headers or []]
+        named = [(name.encode(), value.encode()) for name, value in headers]
         self._tcp.sendall(self._ws.send(Request(host=f"{host}:{port}", target=path, extra_headers=named)))
         self._events: list[Any] = []
         self.status = 101

@@ -13,7 +13,8 @@ import h2.config
 import h2.connection
 import pytest
 
-from headrace.serve.http.connections import MAX_HEAD_BYTES, PREFACE
+from headrace.serve.http.http2_frames import PREFACE
+from headrace.serve.http.limits import MAX_HEAD_BYTES
 from headrace.serve.http.server import Server
 from tests.wait import wait_until
 
