@@ -28,8 +28,8 @@ class ScriptExecutor:
     variables: dict[str, str] = field(default_factory=dict)
     reads_files: bool = True
     """Whether RUN SCRIPT is allowed: not for remote clients, which must not read this machine's files."""
-    before_planning: Callable[[ParsedStatement], None] = lambda statement: None
-    """Called with each statement before it is planned."""
+    before_planning: Callable[[ParsedStatement], Action | None] = lambda statement: None
+    """Called with each statement before it is planned; an action that it returns is applied instead."""
     _scripts: list[str | None] = field(default_factory=list)
 
     def run(self, text: str, name: str | None = None) -> list[Action]:
@@ -52,8 +52,7 @@ class ScriptExecutor:
         if statement.script is not None:
             return self._run_file(statement.script, statement.span)
         try:
-            self.before_planning(statement)
-            action = self.planner.plan(statement)
+            action = self.before_planning(statement) or self.planner.plan(statement)
             self.apply(action, statement.text)
         except StatementError as error:
             error.span = error.span or statement.span  # a failed ASSERT has no span

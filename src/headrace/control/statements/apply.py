@@ -24,17 +24,18 @@ from headrace.control.serving.print_topic import TopicPrinter, source_of_topic
 from headrace.control.statements.inserts import RowInserter
 from headrace.control.statements.journal import JournalEntry
 from headrace.control.statements.order import StatementOrder
-from headrace.control.statements.permissions import Permissions, redact_errors, with_row_filters
+from headrace.control.statements.permissions import Permissions, known_catalog, redact_errors, with_row_filters
 from headrace.control.statements.runtime import LogRuntime
 from headrace.control.statements.state import ServerState
 from headrace.errors import (
     BadQuery,
     HeadraceError,
+    StatementError,
     TooManyStatements,
     UnknownTopic,
     Unsupported,
 )
-from headrace.lang.contract import MAX_STATEMENTS, Dialect, ParsedStatement
+from headrace.lang.contract import MAX_STATEMENTS, Dialect, ParsedStatement, StatementPlanner
 from headrace.lang.executor import ScriptExecutor
 from headrace.lang.interpreter import Interpreter
 from headrace.lang.listing import Listing
@@ -135,7 +136,9 @@ class StatementExecutor:
                 lambda action, _: found.append(action),
                 {} if variables is None else variables,
                 reads_files=False,
-                before_planning=permits.check_named,
+                before_planning=lambda statement: self.checked(
+                    permits, statement, lambda known: dialect.planner(known, properties), is_executed=False
+                ),
             ).run(text)
         match found:
             case [actions.TransientSelect() as ask]:
@@ -147,13 +150,28 @@ class StatementExecutor:
             "the text is not a single SELECT or PRINT", fix="send other statements to /ksql, and one query per request"
         )
 
+    def checked(
+        self,
+        permissions: Permissions,
+        statement: ParsedStatement,
+        planner: Callable[[Catalog], StatementPlanner],
+        *,
+        is_executed: bool = True,
+    ) -> Action | None:
+        """Check a statement before it is planned; a name that is hidden, and so seems unknown, is audited."""
+        try:
+            return permissions.check_named(statement, planner, is_executed=is_executed)
+        except StatementError as error:
+            self._guard.audit.note_once("refused", permissions.rights.principal.name, what=error.what)
+            raise
+
     def plan_parameterized(self, text: str, values: Sequence[Any]) -> ParameterizedPlan | None:
         return dialect_of().plan_parameterized(text, values, self.state.snapshot)
 
     def inserter(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
         """An inserter of rows for a stream or table."""
         with redact_errors(rights):
-            catalog = self.state.snapshot
+            catalog = self.state.snapshot if rights.is_admin else known_catalog(self.state.snapshot, rights)
             inserter = RowInserter(self._log, catalog, name, self._clock)
             Permissions(rights, catalog, self._log).check(actions.InsertRow(inserter.source, (), ()))
             return inserter
@@ -244,10 +262,16 @@ class _Script:
     def run(self, text: str) -> None:
         self._execution.run(text)
 
-    def _before_planning(self, statement: ParsedStatement) -> None:
+    def _before_planning(self, statement: ParsedStatement) -> Action | None:
         self.statement = statement
         self._follow()
-        self._permissions.check_named(statement)
+        return self._check_named(statement)
+
+    def _check_named(self, statement: ParsedStatement) -> Action | None:
+        execution = self._execution
+        return self._executor.checked(
+            self._permissions, statement, lambda known: execution.dialect.planner(known, execution.planner.properties)
+        )
 
     @property
     def _permissions(self) -> Permissions:
@@ -274,8 +298,7 @@ class _Script:
         if not self._follow():
             return action
         assert self.statement is not None
-        self._permissions.check_named(self.statement)
-        return self._execution.planner.plan(self.statement)
+        return self._check_named(self.statement) or self._execution.planner.plan(self.statement)
 
     def _run(self, action: Action, text: str) -> StatementResult:
         self._permissions.check(action)

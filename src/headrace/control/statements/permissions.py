@@ -5,7 +5,7 @@ Persistent queries run without row filters, so their creator must be allowed to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce, singledispatchmethod
@@ -18,6 +18,7 @@ from headrace.errors import (
     BadRowFilter,
     BadTopicName,
     HeadraceError,
+    NotAllowed,
     NotifierInUse,
     SourceInUse,
     SourceNotFound,
@@ -28,7 +29,7 @@ from headrace.errors import (
     UnknownSecret,
     UnknownTopic,
 )
-from headrace.lang.contract import ParsedStatement
+from headrace.lang.contract import ParsedStatement, StatementPlanner
 from headrace.lang.registry import dialect_of
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind, TransientSelect
@@ -57,10 +58,50 @@ class Permissions:
         if not self.rights.is_admin:
             self._check(action)
 
-    def check_named(self, statement: ParsedStatement) -> None:
-        """Check before planning: a planning error would reveal columns that the principal may not see."""
+    def check_named(
+        self,
+        statement: ParsedStatement,
+        planner: Callable[[Catalog], StatementPlanner],
+        *,
+        is_executed: bool = True,
+    ) -> Action | None:
+        """Check before planning: a planning error would reveal columns that the principal may not see.
+
+        A statement that names something hidden is planned as if that did not exist, so it has the error of an unknown
+        name. Without an error it either creates something under a hidden name, which is refused, or does nothing. An
+        action that is returned is to be used as it is.
+        """
         if self.rights.is_admin:
-            return
+            return None
+        if not self._may_name_hidden(statement.text):
+            self._check_writes_and_reads(statement)
+            return None
+        known = replace(self, catalog=known_catalog(self.catalog, self.rights))
+        known._check_writes_and_reads(statement)
+        action = planner(known.catalog.copy()).plan(statement)
+        if not is_executed:
+            return action
+        known.check(action)
+        self._check_not_hidden(action, known.catalog)
+        return action if isinstance(action, actions.NoChange) else None
+
+    def _may_name_hidden(self, text: str) -> bool:
+        """Whether the text contains the name of something hidden, maybe as part of other words or texts."""
+        text = text.replace("``", "`").replace('""', '"').upper()
+        catalog, rights = self.catalog, self.rights
+        return (
+            any(name.upper() in text and not _knows(rights, one) for name, one in catalog.sources.items())
+            or any(_is_named(one, text) and not can_see_query(rights, one) for one in catalog.queries.values())
+            or any(name.upper() in text and not _knows_topic(rights, name) for name in catalog.partitions)
+        )
+
+    def _check_not_hidden(self, action: Action, known: Catalog) -> None:
+        if isinstance(action, actions.CreateSource):
+            name = action.source.name
+            if name in self.catalog.sources and name not in known.sources:
+                raise self.rights.refused(Privilege.CREATE, source_resource(name))
+
+    def _check_writes_and_reads(self, statement: ParsedStatement) -> None:
         if (target := self.catalog.sources.get(statement.writes or "")) is not None:
             self._check_writes(target.name, target.topic)
         for name in statement.reads:
@@ -101,6 +142,8 @@ class Permissions:
 
     def _check_topic_access(self, source: SourceInfo) -> None:
         """A source over an existing topic gives access to it, so the creator needs the rights on the topic."""
+        if not _knows_topic(self.rights, source.topic) and source.topic != source.name:
+            self.rights.check(Privilege.CREATE, topic_resource(source.topic))  # as for a topic that does not exist
         self.rights.check(Privilege.READ, topic_resource(source.topic))
         if not source.read_only:
             self.rights.check(Privilege.WRITE, topic_resource(source.topic))
@@ -120,8 +163,10 @@ class Permissions:
 
     @_check.register
     def _(self, action: actions.ControlQueries) -> None:
-        for query in action.queries:
-            self.controls(self.catalog.queries[query])
+        for query in (self.catalog.queries[name] for name in action.queries):
+            if not can_see_query(self.rights, query):
+                raise NotAllowed(f"{self.rights.principal.name} may not control all queries", fix="name the query")
+            self.controls(query)
 
     @_check.register
     def _(self, action: actions.DropSource) -> None:
@@ -202,6 +247,33 @@ def can_see_query(rights: Rights, query: Query) -> bool:
 def _name(query: Query) -> str:
     """The name that grants refer to: the alert's, or that of the query's sink."""
     return query.sink.name if query.alert is None else query.alert.name
+
+
+def _knows(rights: Rights, source: SourceInfo) -> bool:
+    """Whether the principal may know that a source exists: it may see, write, drop or control it."""
+    if rights.sees(source.name, source.topic) or rights.may(Privilege.WRITE, topic_resource(source.topic)):
+        return True
+    privileges = (Privilege.WRITE, Privilege.DROP, Privilege.CONTROL)
+    return any(rights.may(privilege, source_resource(source.name)) for privilege in privileges)
+
+
+def _knows_topic(rights: Rights, topic: str) -> bool:
+    privileges = (Privilege.READ, Privilege.WRITE, Privilege.DROP)
+    return any(rights.may(privilege, topic_resource(topic)) for privilege in privileges)
+
+
+def _is_named(query: Query, text: str) -> bool:
+    return query.id.upper() in text or (query.alert is not None and query.alert.name.upper() in text)
+
+
+def known_catalog(catalog: Catalog, rights: Rights) -> Catalog:
+    """The part of the catalog whose existence the principal may know."""
+    return replace(
+        catalog,
+        sources={name: one for name, one in catalog.sources.items() if _knows(rights, one)},
+        queries={name: one for name, one in catalog.queries.items() if can_see_query(rights, one)},
+        partitions={name: count for name, count in catalog.partitions.items() if _knows_topic(rights, name)},
+    )
 
 
 def visible_catalog(catalog: Catalog, rights: Rights) -> Catalog:

@@ -85,10 +85,10 @@ def test_every_ksqldb_route_except_health_needs_credentials(declared: Place) -> 
         assert b"SECRETS" not in stranger(method, path, body).body
     for path in ("/query", "/query-stream", "/close-query", "/inserts-stream"):
         assert declared.nobody("POST", path, {}).status == 401
-    assert stranger("POST", "/query", {"ksql": "SELECT * FROM SECRETS;"}).told["error_code"] == 40300
+    assert stranger("POST", "/query", {"ksql": "SELECT * FROM SECRETS;"}).code == "source-not-found"
     assert stranger("POST", "/query-stream", {"sql": "PRINT 'secrets' FROM BEGINNING LIMIT 1;"}).status == 403
     lines = b'{"target": "SECRETS"}\n{"ID": 1, "WORD": "x"}\n'
-    assert stranger("POST", "/inserts-stream", lines).status == 403
+    assert stranger("POST", "/inserts-stream", lines).code == "source-not-found"
     assert stranger("GET", "/metrics").body.count(b"secrets") == 0
 
 
@@ -161,7 +161,7 @@ def test_prepared_queries_are_not_shared_between_users(declared: Place) -> None:
         assert eu.rows(PEOPLE) == []
         assert eu.rows(PEOPLE.replace("2", "1")) == [["ann"]]
         assert admin.rows(PEOPLE.replace("2", "1")) == [["ann"]]
-    assert declared.user("stranger")("POST", "/query-stream", {"sql": PEOPLE}).status == 403
+    assert declared.user("stranger")("POST", "/query-stream", {"sql": PEOPLE}).code == "source-not-found"
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_websockets_follow_the_grants(declared: Place) -> None:
         assert (socket.status, json.loads(socket.refused)["code"]) == (403, "not-allowed")
     watch = "/api/v1/watch?from=beginning&sql=SELECT+ID+FROM+{}+EMIT+CHANGES+LIMIT+2;"
     with Socket("127.0.0.1", declared.server.port, watch.format("SECRETS"), shown) as socket:
-        assert socket.status == 403
+        assert json.loads(socket.refused)["code"] == "source-not-found"
     with Socket("127.0.0.1", declared.server.port, watch.format("ORDERS"), shown) as socket:
         changes = [change for message in _messages(socket) for change in message.get("changes", ())]
         assert changes == [{"row": [1]}, {"row": [3]}]
@@ -428,12 +428,14 @@ def test_a_user_cannot_take_the_name_of_another_users_query(declared: Place, mak
 def test_an_error_does_not_reveal_columns_of_hidden_sources(declared: Place, text: str) -> None:
     eu = declared.user("alice", "eu")
     asked = eu("POST", "/query-stream", {"sql": text})
-    assert (asked.status, asked.code) == (403, "not-allowed")
+    assert (asked.status, asked.code) == (400, "source-not-found")
     copied = eu("POST", "/ksql", {"ksql": f"CREATE STREAM MY_Z AS {text}"})
     filled = eu("POST", "/ksql", {"ksql": "INSERT INTO SECRETS SELECT * FROM ORDERS;"})
     varied = eu("POST", "/ksql", {"ksql": "DEFINE S = 'SECRETS'; EXPLAIN SELECT NOPE FROM ${S} EMIT CHANGES;"})
+    refused = [entry.details["what"] for entry in read_audit(declared.node.log) if entry.action == "refused"]
+    assert "Source `SECRETS` does not exist." in refused
     for answer in (asked, copied, filled, varied):
-        assert answer.status == 403, answer
+        assert answer.code == "source-not-found", answer
         assert b"WORD" not in answer.body
 
 
