@@ -9,6 +9,7 @@ import typer
 
 from headrace.cli.context import CommandContext
 from headrace.cli.io import output
+from headrace.cli.io.control_characters import escape_controls
 from headrace.cli.params.server import Server, TokenFile, connect
 from headrace.lang.script_files import read_script
 
@@ -39,6 +40,6 @@ def deploy(
         return
     output.note(f"app {result['name']}: {', '.join(result['declares']) or 'no functions or operators'}")
     for one in result["done"]:
-        print(" ".join(one["text"].split()))
+        print(escape_controls(" ".join(one["text"].split())))
     if not result["done"]:
         output.note("nothing new: all statements were executed before")

@@ -17,6 +17,7 @@ import typer
 from headrace import logfile
 from headrace.cli.context import CommandContext, require_data_folder
 from headrace.cli.io import output
+from headrace.cli.io.control_characters import escape_controls
 
 _PAUSE = 0.25  # seconds between two polls of the file
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
@@ -137,7 +138,9 @@ def _show(line: Line, call: CommandContext) -> None:
     else:
         style = _STYLES.get(line.get("level", ""))
         head = " ".join(str(line.get(name, "-")) for name in ("time", "level", "pid"))
-        output.stdout_console().print(f"{head}  {_message(line)}", style=style, markup=False, soft_wrap=True)
+        output.stdout_console().print(
+            escape_controls(f"{head}  {_message(line)}", "\n\t"), style=style, markup=False, soft_wrap=True
+        )
     sys.stdout.flush()
 
 

@@ -16,9 +16,11 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from headrace.cli.io import output
+from headrace.cli.io.control_characters import escape_controls
 from headrace.cli.io.usage_errors import command_line_error
 from headrace.errors import AccessDenied, BadCommandLine, HeadraceError, InternalError, Retry, SystemFailed
 
+_TAB = "\t"
 EXIT_FAILED, EXIT_USAGE, EXIT_RETRY, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 1, 2, 75, 130, 141
 
 
@@ -88,13 +90,13 @@ def print_error(error: HeadraceError, *, as_json: bool) -> None:
 
 
 def _text(error: HeadraceError) -> Text:
-    text = Text.assemble((error.code, "bold red"), ": ", error.what)
+    text = Text.assemble((error.code, "bold red"), ": ", escape_controls(error.what, "\n"))
     if error.where:
-        text.append(f"\n  at {error.where}", "dim")
+        text.append(f"\n  at {escape_controls(error.where)}", "dim")
     for line in (getattr(error, "excerpt", None) or "").splitlines():
-        text.append(f"\n    {line}")
+        text.append(f"\n    {escape_controls(line, _TAB)}")
     if error.fix:
-        text.append("\n  fix: ", "green").append(error.fix)
+        text.append("\n  fix: ", "green").append(escape_controls(error.fix, "\n"))
     return text
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headrace.cli.io.control_characters import escape_controls, escape_json_controls
 from headrace.settings import Size, duration_text, size_text
 
 if TYPE_CHECKING:
@@ -35,12 +36,13 @@ def stderr_console() -> Console:
 
 def note(text: str) -> None:
     """Print a message for the person at the terminal, on standard error."""
-    stderr_console().print(text, markup=False, soft_wrap=True, style="dim")
+    stderr_console().print(escape_controls(text, "\n"), markup=False, soft_wrap=True, style="dim")
 
 
 def print_json(value: Any) -> None:
     """Print one JSON document on one line."""
-    sys.stdout.write(orjson.dumps(value, default=_plain).decode() + "\n")
+    text = orjson.dumps(value, default=_plain).decode()
+    sys.stdout.write((escape_json_controls(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Iterable[str], empty: str) -> None:
@@ -130,7 +132,7 @@ def value_text(value: Any) -> str:
         return duration_text(value)
     if isinstance(value, Size):
         return size_text(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else escape_controls(str(value), "\n")
 
 
 def time_text(ms: int) -> str:
@@ -139,7 +141,7 @@ def time_text(ms: int) -> str:
 
 
 def _heading(name: str) -> str:
-    return name.replace("_", " ")
+    return escape_controls(name.replace("_", " "))
 
 
 def _cell(value: Any) -> str:

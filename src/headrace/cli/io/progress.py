@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.io import output
+from headrace.cli.io.control_characters import escape_controls
 from headrace.lang.listing_text import listing_text
 from headrace.lang.registry import dialect_of
 
@@ -98,7 +99,8 @@ class LineProgress:
         return nullcontext()
 
     def answer(self, listing: Listing) -> None:
-        typer.echo(f"{listing.statement}\n\n{listing_text(listing, dialect_of().reserved)}\n")
+        text = f"{listing.statement}\n\n{listing_text(listing, dialect_of().reserved)}\n"
+        typer.echo(escape_controls(text, "\n\t"))
 
     @contextmanager
     def showing(self) -> Iterator[Callable[[Statuses], None]]:

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from headrace.cli.io import output
+from headrace.cli.io.control_characters import escape_controls, for_terminal
 from headrace.cli.io.csv_injection import escape_formula
 from headrace.contracts import Batch
 from headrace.formats.delimited.csv import CsvRows
@@ -38,6 +39,8 @@ class RowPrinter:
         lines = _FORMATS[form](batch, schema)
         if form.startswith("csv") and self._names:
             lines, self._names = [_csv_names(schema, escape_formula if form == "csv" else str), *lines], False
+        is_json = form == "json" or (form == "raw" and not schema.is_raw)
+        lines = (for_terminal(line, is_json=is_json) for line in lines) if form != "table" else lines
         out = _binary_output()
         out.write(b"".join(line + b"\n" for line in lines))
         out.flush()
@@ -90,7 +93,7 @@ def _table(batch: Batch, schema: Schema) -> Lines:
     rows = [{name: _cell(document.get(name)) for name in columns} for document in documents]
     console = output.stdout_console()
     with console.capture() as captured:
-        console.print(output.table(rows, columns, title=batch.topic))
+        console.print(output.table(rows, columns, title=escape_controls(batch.topic)))
     return [captured.get().rstrip("\n").encode()]
 
 

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from headrace.cli.io.control_characters import escape_controls, escape_json_controls
 from headrace.cli.io.csv_injection import escape_formula
 from headrace.cli.shell.row_buffer import RowBuffer
-from headrace.cli.shell.text_table import Row, TextTable, cell_text, escape_controls, listing_table, vertical_row
+from headrace.cli.shell.text_table import Row, TextTable, cell_text, listing_table, vertical_row
 from headrace.client.decimal_json import format_json
 from headrace.lang.ksql.describe.entity_reader import read_entity
 from headrace.lang.ksql.grammar.keywords import RESERVED
@@ -127,16 +128,21 @@ def _counted(arrivals: RowBuffer, render: Callable[[list[Any]], Iterable[str]]) 
 # -- for programs ---------------------------------------------------------------------------------------------------
 
 
+def _json(value: Any) -> str:
+    text = format_json(value)
+    return escape_json_controls(text) if sys.stdout.isatty() else text
+
+
 class JsonOutput:
     def answer(self, entity: Mapping[str, Any]) -> None:
-        write([format_json(entity)])
+        write([_json(entity)])
 
     def results(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        write(map(format_json, documents))
+        write(map(_json, documents))
 
     def rows(self, arrivals: RowBuffer) -> int:
         names = arrivals.names
-        return _counted(arrivals, lambda batch: (format_json(dict(zip(names, row, strict=True))) for row in batch))
+        return _counted(arrivals, lambda batch: (_json(dict(zip(names, row, strict=True))) for row in batch))
 
     records = rows
 
@@ -164,9 +170,10 @@ class CsvOutput:
     records = rows
 
     def _lines(self, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
-        yield text.getvalue().removesuffix("\n")
+        lines = io.StringIO()
+        csv.writer(lines, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
+        text = lines.getvalue().removesuffix("\n")
+        yield escape_controls(text, "\n\t") if sys.stdout.isatty() else text
 
     def _cell(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -6,13 +6,13 @@ cannot move the cursor or draw over the terminal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
+from headrace.cli.io.control_characters import escape_controls
 from headrace.client.decimal_json import format_json
 
 Row = Sequence[Any]
@@ -21,7 +21,6 @@ _WIDTHS = {"BOOLEAN": 5, "INTEGER": 11, "BIGINT": 13, "DOUBLE": 12, "DECIMAL": 1
 _WIDTHS |= {"TIMESTAMP": 23, "STRING": 30, "VARCHAR": 30}
 _OTHER_WIDTH = 40
 _NUMBERS = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def cell_text(value: Any) -> str:
@@ -29,11 +28,6 @@ def cell_text(value: Any) -> str:
     if value is None:
         return "null"
     return escape_controls(value if isinstance(value, str) else format_json(value))
-
-
-def escape_controls(text: str, allowed: str = "") -> str:
-    """Replace control characters by escapes, except the `allowed` ones."""
-    return _CONTROLS.sub(lambda match: match[0] if match[0] in allowed else ascii(match[0])[1:-1], text)
 
 
 class TextTable:

@@ -146,7 +146,8 @@ def test_options_that_a_group_does_not_allow_are_refused(numbers: Program) -> No
 
 
 FORMULAS = ["=1+1", "@SUM(1)", "+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1", "\n=1", "＝1"]
-HARMLESS = ["a=1", "-5", "+4.5", "-1e3", "", "'=1", " =1"]
+FORMULAS += ["  =1+1", " \t@A1", "\xa0=1", "\ufeff=1", "\u200b＝1", " -2+3", "﹦1", "\u3000＠A1"]
+HARMLESS = ["a=1", "-5", "+4.5", "-1e3", "", "'=1", " a=1", "  -5", " "]
 
 
 def test_csv_output_contains_no_spreadsheet_formulas(headrace: Program) -> None:
