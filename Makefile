@@ -8,7 +8,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 # These start Spark many times for a short while: the JVM's second compiler costs more than it saves.
-test conformance-ksql conformance-rest faults-log faults-engine faults-system: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+test conformance-ksql conformance-rest faults-log faults-engine faults-system faults-workers: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 demo: setup ## a server, a generated click stream, a Spark query and a live table in the terminal
 	@.venv/bin/headrace demo
@@ -61,6 +61,9 @@ faults-engine: setup-test ## 100 times kill -9 of drivers, Python workers and a 
 
 faults-system: setup-test ## 50 times kill -9 of a server under load, its Spark, its workers and the broker; a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
 	$(PY) -m tests.faults.system.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
+
+faults-workers: setup-test ## 200 times kill -9 of Python workers and 20 times of Spark's JVM under running queries (SEED=n KILLS=n)
+	$(PY) -m tests.faults.system.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),220) --only workers
 
 attack: setup-test ## attack a real server in every way that docs/guide/security.md lists (ONLY=text)
 	$(PYTEST) tests/attack $(if $(ONLY),-k "$(ONLY)")
@@ -115,4 +118,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system attack bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system faults-workers attack bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test

@@ -30,6 +30,16 @@ def test_topics_and_views_equal_those_of_an_undisturbed_run() -> None:
     assert Counter(kill.role for kill in result.kills) == {"server": 1, "tree": 2}
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_killed_workers_and_a_killed_spark_are_replaced() -> None:
+    turn = [*["worker"] * 6, "java"]
+    result = run_scenario("workers", 2, 2 * len(turn), print, iter(2 * turn), verify=False)
+    assert result.found.violations == []
+    assert result.found.rows
+    assert Counter(kill.role for kill in result.kills) == {"worker": 12, "java": 2}
+
+
 # -- planted ----------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from tests.faults.engine.verify import DIFFERS
 from tests.faults.log.verify import DAMAGE, DUPLICATE, LOST
 from tests.faults.log.worker_pool import count_kills
-from tests.faults.system.scenario import DISK, EMBEDDED, KAFKA, PARTS, Result, run_scenario
+from tests.faults.system.scenario import DISK, EMBEDDED, KAFKA, PARTS, WORKERS, Result, run_scenario
 
 KAFKA_SHARE = 0.3
 FILLINGS = 2  # of the disk
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="draws the rows, and who dies when")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--only", choices=PARTS, help="one part only")
+    parser.add_argument("--only", choices=(*PARTS, WORKERS), help="one part only")
     given = parser.parse_args(arguments)
     console = Console(highlight=False, markup=False)
     results: list[Result] = []

@@ -24,7 +24,7 @@ from tests.faults.log.worker_pool import RANDOM, Kill
 from tests.faults.system.job import PARTITIONS, SCHEMA, SCRIPT, TABLES, TOPIC
 from tests.faults.system.load import Load
 from tests.faults.system.server import GOES, LOST, Server
-from tests.faults.system.verify import check, check_planted, check_verdicts, plant_cell, plant_record, verdicts
+from tests.faults.system.verify import QUERIES, check, check_planted, check_verdicts, plant_cell, plant_record, verdicts
 
 from headrace.errors import DiskFull
 from headrace.log.kafka import jars
@@ -32,9 +32,12 @@ from headrace.log.kafka.local_cluster import LocalCluster
 from headrace.settings import Settings
 
 EMBEDDED, KAFKA, DISK = PARTS = ("embedded", "kafka", "disk")
+WORKERS = "workers"
+"""A part of its own: only Python workers and Spark's Java process die, and the server starts them again by itself."""
 RESTART = 30.0  # seconds from the start of a server until it must serve
 RECOVERY = 180.0  # seconds in which all tables must reflect a row that was acknowledged before a kill
-LONGEST = 8.0  # seconds between two kills, at most
+LONGEST = {WORKERS: 4.0}  # seconds between two kills, at most
+_LONGEST = 8.0
 ALL_AGAIN = 0.3  # after so many kills all queries are awaited; else the next one may come while they are being started
 STARTS = 12.0  # seconds, at most, after which a server that is being started is killed
 DOWN = 4.0  # seconds that a broker is away, at most
@@ -80,6 +83,7 @@ class Scenario:
     load: Load
     chance: random.Random
     beat: Beat
+    longest: float = _LONGEST
     cluster: LocalCluster | None = None
     kills: list[Kill] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
@@ -88,7 +92,7 @@ class Scenario:
 
     def kill(self, who: str) -> None:
         """One kill, and on from there."""
-        time.sleep(self.chance.uniform(0, LONGEST))
+        time.sleep(self.chance.uniform(0, self.longest))
         _DEATHS[who](self)
         self.beat(f"{len(self.kills):3}  {who:8} inside {self.kills[-1].operation or 'nothing'}")
         if self.chance.random() < ALL_AGAIN:
@@ -121,7 +125,15 @@ class Scenario:
             return self.server.ask("GET", f"/api/v1/views/{table}/rows?limit=1&wait=5s&token={token}")[0] == 200
         return False
 
-    def _status(self) -> object:
+    def check_states(self) -> None:
+        """Every query runs: it has been started again without a person."""
+        for name, state, _, failure in (found := self._status()):
+            if state != "running":
+                self.found.add(DAMAGE, f"query {name} is {state}: {failure}")
+        if len(found) != QUERIES:
+            self.found.add(DAMAGE, f"there are {len(found)} queries, not {QUERIES}")
+
+    def _status(self) -> list[tuple[str, str, int, object]]:
         queries = self.server.done("GET", "/api/v1/status")["queries"]
         return [(one["name"], one["state"], one["lag"], one["failure"]) for one in queries]
 
@@ -232,6 +244,7 @@ _TURNS = {
     EMBEDDED: ("tree", "server", "starting", "spark", "java", "worker", "worker", "worker"),
     KAFKA: ("tree", "server", "starting", "spark", "java", "worker", "worker", "worker", "broker", "broker", "broker"),
     DISK: ("full",),
+    WORKERS: ("java", *["worker"] * 10),
 }
 
 
@@ -299,8 +312,8 @@ def _begun(part: str, seed: int, beat: Beat, stack: contextlib.ExitStack) -> Sce
     server = Server(data, notes, settings)
     stack.callback(server.clear)
     given = Settings.of(storage_data=data, storage_log=settings.get("storage_log", EMBEDDED))
-    load = Load(server, seed, typed=part != KAFKA)
-    scenario = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, cluster)
+    load, longest = Load(server, seed, typed=part != KAFKA), LONGEST.get(part, _LONGEST)
+    scenario = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, longest, cluster)
     scenario.start()
     options = {"partitions": PARTITIONS} | ({} if part == KAFKA else {"schema": SCHEMA})
     server.done("POST", "/api/v1/topics", {"name": TOPIC, "options": options})
@@ -321,6 +334,7 @@ def _judge(scenario: Scenario, seed: int, *, verify: bool) -> None:
     server, load = scenario.server, scenario.load
     load.produce("last", 0)  # in all partitions, behind all others
     scenario.recover()
+    scenario.check_states()
     check(server, load, seed, scenario.found)
     if verify:
         check_verdicts(verdicts(server), scenario.found)
