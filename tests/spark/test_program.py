@@ -149,7 +149,7 @@ def test_a_failed_query_stops_the_program_with_its_error(log: EmbeddedLog, setti
         program.execute(insert(30))
         with pytest.raises(HeadraceError) as failed:
             program.wait()
-    assert failed.value.code in ("unknown-topic", "unexpected-failure")
+    assert failed.value.code in ("unknown-topic", "unexpected-failure", "task-failed")
     assert not any(running.is_active for running in program.running.values())
 
 

@@ -141,13 +141,17 @@ class Checkpoint:
 
     def _write(self, manifest: Manifest) -> None:
         make_private(self.folder)
-        path = self.folder / "manifest.json"
-        new = path.with_suffix(".new")
-        with new.open("w") as file:
-            json.dump(_document(manifest), file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        _replace(self.folder / "manifest.json", json.dumps(_document(manifest), indent=2))
+
+    def read_note(self, name: str) -> Any:
+        """A JSON document beside the manifest; None if there is none."""
+        path = self.folder / name
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def write_note(self, name: str, document: Any) -> None:
+        """Stores a JSON document beside the manifest; None removes it."""
+        path = self.folder / name
+        path.unlink(missing_ok=True) if document is None else _replace(path, json.dumps(document))
 
     def position(self, batch: int | None = None) -> Any:
         """The source's offset after the last committed batch, or after a given one; None before the first."""
@@ -206,6 +210,24 @@ class Checkpoint:
         for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the file is still valid
             (self.spark / "offsets" / name).unlink(missing_ok=True)
 
+    def write_position(self, batch: int, position: Any) -> None:
+        """Changes the source's offset at the end of a batch. No query may run."""
+        path = self.spark / "offsets" / str(batch)
+        lines = [*path.read_text().splitlines()[:-1], json.dumps(position)]
+        path.with_name(f".{batch}.crc").unlink(missing_ok=True)  # first: without it the file is still valid
+        _replace(path, "\n".join(lines))
+
+    def move_start(self, position: Any) -> None:
+        """Lets the batch after the last committed one begin at a later position. No query may run."""
+        committed, started = self.last_committed(), self.last_started()
+        if started > committed:
+            self.discard_batch(started)
+        if committed >= 0:
+            self.write_position(committed, {**self.position(committed), **position})
+        elif (manifest := self.manifest) is not None:
+            shutil.rmtree(self.spark / "sources", ignore_errors=True)  # Kafka's first offsets
+            self._write(replace(manifest, start={**(manifest.start or {}), **position}))
+
     def repair_paths(self) -> None:
         """Repairs paths after the folder was moved or renamed: Spark stores absolute paths of its state's schemas."""
         for path in (self.spark / "state").glob("*/_metadata/v2/[0-9]*"):
@@ -226,6 +248,16 @@ class Checkpoint:
             renamed = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
             self.folder.rename(renamed)
             _finish_removal(renamed, forget)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file as a whole or not at all."""
+    new = path.with_name(f".{path.name}.new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 # The stored names of fields whose names have changed.

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Log
 from headrace.engine.checkpoint import Checkpoint, ticks_topic, writer_name
+from headrace.engine.io.embedded_source import Admission
 from headrace.engine.io.replay_retention import trim_cuts, trim_ticks
 from headrace.engine.io.sink import BatchCommitter, EmbeddedBatchCommitter
 from headrace.engine.io.written_output import WrittenOutput, output_note, parse_note
@@ -50,6 +51,10 @@ class LogAdapter(Protocol):
 
     def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider:
         """Tells the tasks of a native query the stream time."""
+        ...
+
+    def split_at(self, ends: Sequence[Position]) -> LogAdapter:
+        """The same, whose source ends batches at these positions; on Kafka the checkpoint itself is changed."""
         ...
 
     def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
@@ -95,20 +100,21 @@ def log_adapter_for(log: Log, settings: Settings) -> LogAdapter:
 class EmbeddedLogAdapter:
     by_time = False
 
-    def __init__(self, log: EmbeddedLog, settings: Settings) -> None:
+    def __init__(self, log: EmbeddedLog, settings: Settings, ends: Sequence[Position] = ()) -> None:
         self._log = log
         self._settings = settings
+        self._admission = Admission(settings.query.max_batch_rows, tuple(end["sequence"] for end in ends))
+
+    def split_at(self, ends: Sequence[Position]) -> EmbeddedLogAdapter:
+        return EmbeddedLogAdapter(self._log, self._settings, ends)
 
     def read_key_groups(
         self, spark: SparkSession, spec: RecordTaskSpec, topics: Sequence[str], start: str
     ) -> DataFrame:
-        return read_key_groups(
-            spark, self._log.folder, spec, topics, max_rows=self._settings.query.max_batch_rows, start=start
-        )
+        return read_key_groups(spark, self._log.folder, spec, topics, admission=self._admission, start=start)
 
     def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame:
-        limit = self._settings.query.max_batch_rows
-        return read_rows(spark, self._log.folder, spec.source.topic, spec, max_rows=limit, start=start)
+        return read_rows(spark, self._log.folder, spec.source.topic, spec, admission=self._admission, start=start)
 
     def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider:
         del folder, spec
@@ -153,6 +159,10 @@ class KafkaLogAdapter:
     def __init__(self, log: KafkaLog, settings: Settings) -> None:
         self._log = log
         self._settings = settings
+
+    def split_at(self, ends: Sequence[Position]) -> KafkaLogAdapter:
+        del ends
+        return self
 
     def read_key_groups(
         self, spark: SparkSession, spec: RecordTaskSpec, topics: Sequence[str], start: str

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from headrace.clock import SystemClock
 from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
 from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
 from headrace.engine.execution_mode import NATIVE, REALTIME, RECORD
+from headrace.engine.io.failing_batch import FailingBatchResume
 from headrace.engine.io.oversized_batch import discard_oversized_batch
 from headrace.engine.io.replay_retention import TRIM_INTERVAL_BATCHES
 from headrace.engine.log_adapter import LogAdapter, Position, log_adapter_for
@@ -158,13 +159,17 @@ class RunningQuery:
         """Why the query failed; None if it runs or was stopped."""
         if self._draining:
             return None
-        if isinstance(self._error, HeadraceError):
-            return self._error
-        try:
-            error = self._spark.exception() if self._spark is not None else None
-        except SPARK_GONE_ERRORS:
-            error = ChildProcessError("Spark's process has ended")
+        error = self._error or self._spark_error()
         return None if error is None else failure_of(error, self.query.id, self.folder)
+
+    def _spark_error(self) -> BaseException | None:
+        if self._spark is None:
+            return None
+        try:
+            is_active, error = self._spark.isActive, self._spark.exception()
+        except SPARK_GONE_ERRORS:
+            return ChildProcessError("Spark's process has ended")
+        return error if is_active or error is not None else RuntimeError("Spark ended it without a reason")
 
     def stop(self, timeout: float = math.inf) -> None:
         """Finishes the current batch, starts no other, and releases the query's resources.
@@ -237,7 +242,7 @@ class RunningQuery:
             _logger.warning("replay data of query %s was not cleaned up: %s", self.query.id, error)
 
     def _keep_error(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-        """Keeps the original error: Spark passes errors on as text."""
+        """Keeps the original error. Spark gets a short one: its thread overflows its stack on a long text."""
 
         def run_batch(rows: Any, batch: int) -> None:
             try:
@@ -249,7 +254,9 @@ class RunningQuery:
                     write(rows, batch)
             except BaseException as error:
                 self._error = error
-                raise
+                if not self._draining:
+                    _logger.info("batch %s of query %s failed", batch, self.query.id, exc_info=True)
+                raise RuntimeError(f"batch {batch} failed") from None
 
         return run_batch
 
@@ -274,12 +281,13 @@ def start_query(
 ) -> RunningQuery:
     """Starts or resumes a query; its topics must exist. A new query reads the records after `start`."""
     prepared = prepare_query(log, query, settings, folder, start)
+    with translate_errors(query.id, folder):
+        prepared = resume_batch(log, prepared, settings)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
     ticks = [name for name in running.topics if name == running.ticks]
     start_option, run = prepared.log_adapter.start_option(manifest.start, ticks), manifest.run
     with translate_errors(query.id, folder):
         prepared.checkpoint.repair_paths()
-        discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.query.max_batch_rows)
         if manifest.execution_mode == NATIVE:
             compiled = compile_native_query(
                 spark,
@@ -323,6 +331,19 @@ def prepare_query(
         ensure_topic(log, prepared.ticks)
     ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
     return prepared
+
+
+def resume_batch(log: Log, prepared: PreparedQuery, settings: Settings) -> PreparedQuery:
+    """Decides about a batch that has started and is not committed: it is repeated, or cut again."""
+    checkpoint, manifest, sink = prepared.checkpoint, prepared.manifest, prepared.query.sink.topic
+    discard_oversized_batch(log, checkpoint, manifest, prepared.topics, settings.query.max_batch_rows)
+    on_failing = settings.query.on_failing_record
+    ends = FailingBatchResume(log, checkpoint, manifest, prepared.topics, sink, on_failing).resume()
+    return replace(
+        prepared,
+        log_adapter=prepared.log_adapter.split_at(ends) if ends else prepared.log_adapter,
+        manifest=checkpoint.manifest or manifest,  # its start, if a record was left out
+    )
 
 
 def _compile_record_query(

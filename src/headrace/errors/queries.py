@@ -19,6 +19,18 @@ class ProcessLost(Retry, code="process-lost"):
     """A query's worker process died, or did not start in time."""
 
 
+class PythonWorkerLost(ProcessLost, code="python-worker-lost"):
+    """A Python worker of Spark's died while a query ran."""
+
+
+class TaskFailed(UnexpectedFailure, code="task-failed"):
+    """A task of a query failed with an error of Python."""
+
+
+class RecordFailed(Stop, code="record-failed"):
+    """A query fails whenever it processes a certain record."""
+
+
 class OutOfMemory(ProcessLost, code="out-of-memory"):
     """A query's worker process died because it ran out of memory."""
 

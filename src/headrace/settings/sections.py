@@ -98,6 +98,11 @@ class QuerySettings:
         "the query starts again.",
     )
     max_batch_rows: int = setting(1_000_000, "Maximum number of rows in one micro-batch.")
+    on_failing_record: str = setting(
+        "dead-letter",
+        "What becomes of a record at which a query fails every time, for example because it ends its Python process: "
+        "dead-letter (the query continues without it) or stop (the query fails and waits for RESUME).",
+    )
     isolation: str = setting(
         "shared",
         "Where queries run: shared (all in one process with one Spark) or process (each in its own process with its "

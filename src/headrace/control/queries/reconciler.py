@@ -71,7 +71,8 @@ class Reconciler:
         if self._supervisor.isolation.needs_restart:
             _logger.info("Spark has started many queries and is restarted")
             self._supervisor.restart_workers()
-        for name in list(self._supervisor.queries):
+        # Few start at once: those that fail again and again are last, so that they do not keep others from it.
+        for name in sorted(self._supervisor.queries, key=self._failures.count):
             if self._is_due(name):
                 if not self._supervisor.can_start:
                     return
@@ -104,8 +105,7 @@ class Reconciler:
             self._record_failure(query, error)
 
     def _record_failure(self, query: str, failure: HeadraceError) -> None:
-        running = self._supervisor.running.get(query)
-        made_progress = running is not None and running.progress.batches > 0
+        made_progress = self._supervisor.made_progress(query, failure)
         restart_at = self._failures.record(query, failure, made_progress=made_progress).restart_at
         following = "waits for RESUME" if restart_at is None else "restarts"
         _logger.warning("query %s failed, %s: %s", query, following, failure)

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.backoff import Backoff
-from headrace.errors import HeadraceError, OutOfMemory, ProcessLost, Retry, UnexpectedFailure
+from headrace.engine.io.failing_batch import BATCH_ATTEMPTS, RECORD_ATTEMPTS
+from headrace.errors import (
+    HeadraceError,
+    OutOfMemory,
+    ProcessLost,
+    PythonWorkerLost,
+    Retry,
+    TaskFailed,
+    UnexpectedFailure,
+)
 
 _AT_ONCE = Backoff(0.0, 0.0)
 
@@ -36,9 +45,9 @@ class RestartPolicy:
 
 
 _GROWING = Backoff(1.0, 60.0)
-SERVER_POLICY = RestartPolicy((RestartRule(UnexpectedFailure, 10, _GROWING), RestartRule(Retry, backoff=_GROWING)))
-"""A server retries transient failures for ever, and unexpected ones, which may be deterministic, for some five minutes
-without progress; all others wait for a person."""
+SERVER_POLICY = RestartPolicy((RestartRule(Retry, backoff=_GROWING),))
+"""A server retries for ever what is transient or unknown. What a record causes does not last: `engine.io.failing_batch`
+finds that record. All other errors wait for a person."""
 
 
 def script_policy(*, isolates_failures: bool) -> RestartPolicy:
@@ -49,6 +58,8 @@ def script_policy(*, isolates_failures: bool) -> RestartPolicy:
     return RestartPolicy(
         (
             RestartRule(OutOfMemory, 1 if isolates_failures else 0),
+            RestartRule(PythonWorkerLost, BATCH_ATTEMPTS + RECORD_ATTEMPTS),
+            RestartRule(TaskFailed, BATCH_ATTEMPTS + RECORD_ATTEMPTS),
             RestartRule(ProcessLost, 5),
             RestartRule(UnexpectedFailure, 2),
         )
@@ -73,12 +84,18 @@ class FailureTracker:
     failures: dict[str, QueryFailure] = field(default_factory=dict)
 
     def record(self, query: str, error: HeadraceError, *, made_progress: bool) -> QueryFailure:
-        """Record a failure; `made_progress` says that the query has finished batches since its last start."""
+        """Record a failure; `made_progress` says that the query has finished batches since its last start, or
+        that a failing batch has become smaller."""
         before = self.failures.get(query)
         count = 1 if before is None or made_progress else before.count + 1
         pause = self.policy.pause(error, count)
         self.failures[query] = failure = QueryFailure(error, count, None if pause is None else self.now() + pause)
         return failure
+
+    def count(self, query: str) -> int:
+        """Failures in a row."""
+        failure = self.failures.get(query)
+        return 0 if failure is None else failure.count
 
     def blocks(self, query: str) -> bool:
         """Whether the query must not be started now."""

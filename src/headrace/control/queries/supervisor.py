@@ -29,6 +29,7 @@ from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import Isolation
 from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints, writer_name
 from headrace.engine.execution_mode import REALTIME
+from headrace.engine.io.failing_batch import count_failure
 from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery, prepare_query
 from headrace.errors import HeadraceError, ProcessLost, StateUnreadable
@@ -262,9 +263,16 @@ class Supervisor:
         self._ticker.remove(query)
         self.failed[query] = failure
 
+    def made_progress(self, query: str, failure: HeadraceError) -> bool:
+        """Whether a query that has failed is further than before: in its input, or in the search for a bad record."""
+        running, has_narrowed = self.running.get(query), False
+        with suppress(HeadraceError), translate_errors(self.folder):
+            has_narrowed = count_failure(self._checkpoint_folder(query), failure)
+        return has_narrowed or (running is not None and running.progress.batches > 0)
+
     def restart(self, query: str, failure: HeadraceError) -> None:
         """Restart a script's query from its checkpoint if the policy allows it; else raise the failure."""
-        self._count_restart(query, failure, made_progress=self.running[query].progress.batches > 0)
+        self._count_restart(query, failure, made_progress=self.made_progress(query, failure))
         if (stop := self.stop(query)) is not None:
             stop.wait(stop.longest)
         self.start(query)

@@ -47,8 +47,8 @@ class SequenceRange(InputPartition):
 
 
 class EmbeddedSource(DataSource):
-    """Options: folder, topics (JSON), start (earliest, latest or a sequence), upto, max_rows, task_rows, columns,
-    lost.
+    """Options: folder, topics (JSON), start (earliest, latest or a sequence), upto, max_rows, ends (JSON), task_rows,
+    columns, lost.
     """
 
     @classmethod
@@ -156,8 +156,15 @@ class EmbeddedStreamReader(_EmbeddedReader, DataSourceStreamReader, SupportsTrig
 
     def _batch_end(self, after: int, limit: ReadLimit) -> int:
         if isinstance(limit, ReadMaxRows):
-            return self.view.cut(self.names, after, limit.max_rows)
-        return max(after, self.view.head(self.names))
+            end = self.view.cut(self.names, after, limit.max_rows)
+        else:
+            end = max(after, self.view.head(self.names))
+        return min([end, *(at for at in self._ends if at > after)])
+
+    @property
+    def _ends(self) -> list[int]:
+        """Positions at which a batch must end."""
+        return json.loads(self.options.get("ends", "[]"))
 
     def _wait_for_rows(self, after: int, limit: ReadLimit) -> int:
         """Returns the end of the next batch; if there are no new rows, waits for the log's append signal for a while.
@@ -215,11 +222,19 @@ def source_options(
     return given if columns is None else {**given, "columns": json.dumps(list(columns))}
 
 
-def with_admission_control(reader: DataStreamReader, spark: SparkSession, max_rows: int) -> DataStreamReader:
+@dataclass(frozen=True)
+class Admission:
+    """The limit on the rows of a batch, and positions at which one must end."""
+
+    max_rows: int
+    ends: tuple[int, ...] = ()
+
+
+def with_admission_control(reader: DataStreamReader, spark: SparkSession, admission: Admission) -> DataStreamReader:
     """Limits the rows per batch, split into as many tasks as run at once."""
     least, most = _TASK_ROWS
-    share = min(max(max_rows // spark.sparkContext.defaultParallelism, least), most)
-    return reader.options(max_rows=str(max_rows), task_rows=str(share))
+    share = min(max(admission.max_rows // spark.sparkContext.defaultParallelism, least), most)
+    return reader.options(max_rows=str(admission.max_rows), task_rows=str(share), ends=json.dumps(list(admission.ends)))
 
 
 def read_batch(
@@ -250,4 +265,4 @@ def read_stream(
     reader = spark.readStream.format(register_source(spark)).options(
         **source_options(folder, topics, columns, start), lost=lost
     )
-    return (reader if max_rows is None else with_admission_control(reader, spark, max_rows)).load()
+    return (reader if max_rows is None else with_admission_control(reader, spark, Admission(max_rows))).load()

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import InputPartition
 
 from headrace.contracts import Batch, Topic
-from headrace.engine.io.embedded_source import SequenceRange
+from headrace.engine.io.embedded_source import Admission, SequenceRange
 from headrace.engine.native import task_notes
 from headrace.engine.native.input_rows import InputRows, Times, counting_rows, counting_times, decode_batch, validate
 from headrace.engine.native.ordered_source import SequenceSpan, SpanReader, read_spans
@@ -191,8 +191,14 @@ def _note_name(partition: Any) -> str:
 
 
 def read_rows(
-    spark: SparkSession, folder: Path, topic: str, spec: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
+    spark: SparkSession,
+    folder: Path,
+    topic: str,
+    spec: NativeTaskSpec,
+    *,
+    admission: Admission,
+    start: str = "earliest",
 ) -> DataFrame:
     """Reads the topic as a stream of the columns in `spec.arrow`."""
     topics = [topic, spec.ticks] if spec.ticks else [topic]
-    return read_spans(spark, folder, topics, NativeReader, spec, max_rows=max_rows, start=start)
+    return read_spans(spark, folder, topics, NativeReader, spec, admission=admission, start=start)

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from headrace.contracts import Topic
 from headrace.engine.io.embedded_source import (
+    Admission,
     EmbeddedSource,
     EmbeddedStreamReader,
     register_source,
@@ -81,7 +82,7 @@ def read_spans(
     reader: type[SpanReader],
     spec: NativeTaskSpec,
     *,
-    max_rows: int,
+    admission: Admission,
     start: str = "earliest",
 ) -> DataFrame:
     """Reads the topics as a stream of the columns in `spec.arrow`."""
@@ -89,4 +90,4 @@ def read_spans(
     stream_reader = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )
-    return with_admission_control(stream_reader, spark, max_rows).load()
+    return with_admission_control(stream_reader, spark, admission).load()

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.engine.io.embedded_source import (
+    Admission,
     EmbeddedSource,
     EmbeddedStreamReader,
     SequenceRange,
@@ -54,7 +55,7 @@ def read_key_groups(
     spec: RecordTaskSpec,
     topics: Sequence[str],
     *,
-    max_rows: int,
+    admission: Admission,
     start: str = "earliest",
 ) -> DataFrame:
     """Reads the topics of a query, and its ticks, as a stream of records packed by key group."""
@@ -62,4 +63,4 @@ def read_key_groups(
     reader = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )
-    return with_admission_control(reader, spark, max_rows).load()
+    return with_admission_control(reader, spark, admission).load()

@@ -1,9 +1,9 @@
 """Translates Spark's errors into errors that a user can act on.
 
 An error of headrace that was raised in a worker arrives as text; it is parsed, so that its code, place and fix are
-preserved. A process that died, or did not start in time, is `process-lost`: the query may be restarted. If it ran out
-of memory that is `out-of-memory`, and not worth many retries. Any other error is `unexpected-failure`: it may be
-transient, so it is retried a limited number of times.
+preserved. Spark's process that died, or a Python worker that did not start in time, is `process-lost`; a Python worker
+that died is `python-worker-lost`, and one that ran out of memory `out-of-memory`. An error of Python in a task is
+`task-failed`, any other error `unexpected-failure`. `control.queries.restart_policy` says what follows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,30 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
 from headrace.engine.checkpoint import state_cures
-from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, StateUnreadable, UnexpectedFailure
+from headrace.errors import (
+    CODES,
+    DiskFull,
+    HeadraceError,
+    OutOfMemory,
+    ProcessLost,
+    PythonWorkerLost,
+    StateUnreadable,
+    TaskFailed,
+    UnexpectedFailure,
+)
 
 SPARK_GONE_ERRORS = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other errors."""
-_LOST_PROCESS_TEXTS = (
-    "failed to connect back",
+_NOT_STARTED = "failed to connect back"
+"""Spark's message when a Python process did not connect within 10 s."""
+_LOST_WORKER_TEXTS = (
     "Python worker exited unexpectedly",
     "java.io.EOFException",
     "Broken pipe",
     "Connection reset",
 )
-"""Spark's messages when a Python process has died, or did not connect within 10 s."""
+"""Spark's messages when a Python process has died."""
+_TASK_ERROR = re.compile(r"PythonException|handlePythonException")
 _START_AGAIN = "start it again and it resumes from its checkpoint; on an overloaded machine run fewer queries"
 _OUT_OF_MEMORY_TEXT = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
 _OUT_OF_MEMORY = (3, 52)
@@ -63,12 +75,16 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY
     ):
         return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_RAISE_MEMORY)
-    if (damage := _DAMAGED_STATE.search(f"{error} {_stack(error)}")) is not None:
+    text = f"{error} {_stack(error)}"
+    if (damage := _DAMAGED_STATE.search(text)) is not None:
         what = f"the state of query {query} is damaged: {damage[0].strip()}"
         return StateUnreadable(what, where=str(folder), fix=state_cures(folder))
-    if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST_PROCESS_TEXTS):
-        return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_START_AGAIN)
-    return UnexpectedFailure(
+    if is_spark_gone(error) or _NOT_STARTED in text:
+        return ProcessLost(f"query {query} lost a process of Spark's", where=str(folder), fix=_START_AGAIN)
+    if any(sign in text for sign in _LOST_WORKER_TEXTS):
+        return PythonWorkerLost(f"query {query} lost a Python worker process", where=str(folder), fix=_START_AGAIN)
+    kind = TaskFailed if _TASK_ERROR.search(text) else UnexpectedFailure
+    return kind(
         f"query {query} failed: {_cause(error)}",
         where=str(folder),
         fix="see logs/spark.log in the data folder; committed results are safe, and a restart resumes from them",

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from headrace.contracts import Log
 from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic, writer_name
 from headrace.engine.execution_mode import NATIVE
+from headrace.engine.io.batch_cuts import RecordPlace
+from headrace.engine.io.failing_batch import read_skipped
 from headrace.engine.native.task_spec import is_final
 from headrace.errors import InputGone, LogBusy
 from headrace.log.embedded import EmbeddedLog
@@ -108,9 +110,20 @@ def _embedded(
     start = (manifest.start or {}).get("sequence", 0)
     _check_order(log, manifest.topics, max(start, position.get("removed", 0)))
     _check_order(log, [sink], 0)
-    read = list(_parts(log, topics, start, position.get("sequence", start)))
+    read = list(_read_parts(log, topics, start, position.get("sequence", start), read_skipped(checkpoint)))
     written_ranges = total_order.split(log, [sink], 0, upto, _TASK_ROWS)
     return CommittedPosition(batch, read, [OffsetRange(*piece) for piece in written_ranges])
+
+
+def _read_parts(
+    log: EmbeddedLog, topics: Sequence[str], after: int, upto: int, skipped: Sequence[RecordPlace]
+) -> Iterator[list[OffsetRange]]:
+    """All that a query has read; records that it left out are not among that."""
+    for at in sorted(place.sequence for place in skipped if place.sequence is not None):
+        if after < at <= upto:
+            yield from _parts(log, topics, after, at - 1)
+        after = max(after, at)
+    yield from _parts(log, topics, after, upto)
 
 
 def _parts(log: EmbeddedLog, topics: Sequence[str], after: int, upto: int) -> Iterator[list[OffsetRange]]:
@@ -176,9 +189,19 @@ def _cut_parts(cuts: Sequence[Cut]) -> Iterator[list[OffsetRange]]:
     first = 0
     for last, cut in enumerate(cuts):
         pieces = list(_between(cuts[first].start, cut.end))
-        if last == len(cuts) - 1 or sum(piece.end - piece.start for piece in pieces) >= _TASK_ROWS:
+        is_end = last == len(cuts) - 1 or _skips(cut, cuts[last + 1])
+        if is_end or sum(piece.end - piece.start for piece in pieces) >= _TASK_ROWS:
             yield pieces
             first = last + 1
+
+
+def _skips(cut: Cut, following: Cut) -> bool:
+    """Whether the query left out a record between two cuts."""
+    return any(
+        at < following.start.get(topic, {}).get(partition, at)
+        for topic, ends in cut.end.items()
+        for partition, at in ends.items()
+    )
 
 
 def _between(start: Offsets, end: Offsets) -> Iterator[OffsetRange]:

@@ -11,10 +11,19 @@ from headrace.control.queries.restart_policy import (
     RestartPolicy,
     script_policy,
 )
-from headrace.errors import BadQuery, HeadraceError, LogBusy, OutOfMemory, ProcessLost, UnexpectedFailure
+from headrace.errors import (
+    BadQuery,
+    HeadraceError,
+    LogBusy,
+    OutOfMemory,
+    ProcessLost,
+    PythonWorkerLost,
+    RecordFailed,
+    UnexpectedFailure,
+)
 
 BUSY, LOST, MEMORY, BAD = LogBusy("busy"), ProcessLost("lost"), OutOfMemory("memory"), BadQuery("bad")
-ODD = UnexpectedFailure("odd")
+ODD, WORKER, RECORD = UnexpectedFailure("odd"), PythonWorkerLost("lost"), RecordFailed("13")
 
 
 @pytest.mark.parametrize(
@@ -23,9 +32,12 @@ ODD = UnexpectedFailure("odd")
         (SERVER_POLICY, BUSY, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]),
         (SERVER_POLICY, LOST, [1.0, 2.0]),
         (SERVER_POLICY, BAD, [None, None]),
-        (SERVER_POLICY, ODD, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0, None]),
+        (SERVER_POLICY, ODD, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, *[60.0] * 20]),
+        (SERVER_POLICY, WORKER, [1.0, 2.0]),
+        (SERVER_POLICY, RECORD, [None]),
         (script_policy(isolates_failures=False), ODD, [0.0, 0.0, None]),
         (script_policy(isolates_failures=True), LOST, [0.0, 0.0, 0.0, 0.0, 0.0, None]),
+        (script_policy(isolates_failures=False), WORKER, [*[0.0] * 7, None]),
         (script_policy(isolates_failures=True), MEMORY, [0.0, None]),
         (script_policy(isolates_failures=False), MEMORY, [None]),
         (script_policy(isolates_failures=False), BUSY, [None]),

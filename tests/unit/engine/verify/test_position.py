@@ -31,6 +31,15 @@ def test_small_cuts_are_combined() -> None:
     assert parts[0][1] == position.OffsetRange("b", 0, 0, 5)
 
 
+def test_records_that_were_left_out_are_not_read() -> None:
+    first, *_, last = cuts(20, 30, 40)
+    parts = list(position._cut_parts([first, Cut(1, {"a": {"0": 21}, "b": {"0": 5}}, {"a": {"0": 30}}), last]))
+    assert [[(piece.start, piece.end) for piece in part if piece.topic == "a"] for part in parts] == [
+        [(10, 20)],
+        [(21, 40)],
+    ]
+
+
 def test_rows_are_assigned_to_their_batch() -> None:
     made = cuts(20, 20, 30)
     reading = LogReader(Settings(), ends=position._ends_of(made))

@@ -1,0 +1,86 @@
+"""A record that ends its Python process every time becomes a dead letter; all other records are processed once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.backoff import Backoff
+from headrace.contracts import Append
+from headrace.control.node import Node
+from headrace.control.queries import reconciler
+from headrace.control.queries.metrics import MetricsSampler
+from headrace.control.queries.restart_policy import RestartPolicy, RestartRule
+from headrace.control.status import query_status
+from headrace.errors import Retry
+from headrace.lang.python.app_code import AppCode
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.stored_rows import from_records
+from headrace.plan.functions import user_functions, withdraw
+from headrace.record import Record
+from tests import memory_and_spark
+from tests.spark.test_program import NUMBERS, values
+from tests.wait import wait_until
+
+pytestmark = pytest.mark.server
+
+APP = """
+import os
+import headrace as hr
+
+app = hr.App("fatal")
+
+@app.function
+def fatal(n: int) -> int:
+    if n == 13:
+        os._exit(7)
+    return n
+"""
+QUERIES = """
+CREATE STREAM copies AS SELECT id, FATAL(n) AS total FROM numbers;
+CREATE TABLE sums AS SELECT id, SUM(FATAL(n)) AS total FROM numbers GROUP BY id;
+CREATE STREAM others AS SELECT id, n AS total FROM numbers WHERE n > 0;
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedLog]:
+    policy = RestartPolicy((RestartRule(Retry, backoff=Backoff(0.1, 0.1)),))  # the same without the pauses
+    monkeypatch.setattr(reconciler, "SERVER_POLICY", policy)
+    settings = memory_and_spark.settings(tmp_path, query_emit="per-record")
+    with EmbeddedLog(settings.storage.data, settings) as log:
+        yield log
+    withdraw(user_functions())
+
+
+def append(log: EmbeddedLog, *numbers: int) -> None:
+    """All at once: one batch."""
+    log.append([Append("numbers", from_records([Record(b'{"N": %d}' % n, b"1") for n in numbers]))])
+
+
+def totals(log: EmbeddedLog, topic: str) -> list[int]:
+    return [value["TOTAL"] for value in values(log, topic) if value]
+
+
+@pytest.mark.timeout(900)
+def test_a_record_that_ends_its_process_becomes_a_dead_letter(log: EmbeddedLog) -> None:
+    with Node(log, log.settings) as node:
+        node.deploy(AppCode(APP))
+        node.execute(NUMBERS)
+        append(log, 10, 13, 14, 15)
+        node.execute(QUERIES)
+        wait_until(lambda: totals(log, "OTHERS") == [10, 13, 14, 15], patience=400)  # others are not delayed
+        wait_until(lambda: totals(log, "COPIES") == [10, 14, 15], patience=400)
+        wait_until(lambda: totals(log, "SUMS") == [10, 24, 39], patience=400)
+        append(log, 13, 1)  # now the queries have a state, and have committed batches
+        wait_until(lambda: totals(log, "COPIES") == [10, 14, 15, 1], patience=400)
+        wait_until(lambda: totals(log, "SUMS") == [10, 24, 39, 40], patience=400)
+        states = [query_status(node, MetricsSampler(), query) for query in node.supervisor.queries]
+        assert [(one and one.state, one and one.failure) for one in states] == [("running", None)] * 3
+    for sink in ("COPIES", "SUMS"):
+        letters = memory_and_spark.stored(log, f"{sink}.dead")
+        assert [json.loads(letter.value or b"") for letter in letters] == [{"N": 13}] * 2
+        assert {dict(letter.headers)["code"] for letter in letters} == {b"record-failed"}
