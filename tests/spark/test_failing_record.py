@@ -80,6 +80,7 @@ def test_a_record_that_ends_its_process_becomes_a_dead_letter(log: EmbeddedLog) 
         wait_until(lambda: totals(log, "SUMS") == [10, 24, 39, 40], patience=400)
         states = [query_status(node, MetricsSampler(), query) for query in node.supervisor.queries]
         assert [(one and one.state, one and one.failure) for one in states] == [("running", None)] * 3
+        assert {code for _, code in node.failure_events.counts} == {"python-worker-lost"}
     for sink in ("COPIES", "SUMS"):
         letters = memory_and_spark.stored(log, f"{sink}.dead")
         assert [json.loads(letter.value or b"") for letter in letters] == [{"N": 13}] * 2

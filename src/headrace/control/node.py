@@ -19,6 +19,7 @@ from headrace.access.guard import Guard
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Log
 from headrace.control.alerts.service import AlertService
+from headrace.control.queries.failure_events import FailureEvents
 from headrace.control.queries.idle import IdleTracker
 from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import Supervisor
@@ -68,7 +69,8 @@ class Node:
         self.supervisor = Supervisor(log, settings, PROGRAM_NAME, isolation, clock, self._setup_of)
         self._order = order = StatementOrder()
         idle = IdleTracker(settings.query.suspend_after.total_seconds())
-        self.reconciler = Reconciler(self.supervisor, idle)
+        self.failure_events = FailureEvents(log, clock)
+        self.reconciler = Reconciler(self.supervisor, idle, on_failure=self.failure_events.add)
         self._state = state = ServerState(log, clock, setup)  # fences an earlier server: only with the program's lock
         parts = state, self.supervisor, self.reconciler, order
         self.statements = StatementExecutor(log, settings, clock, guard, *parts, self._on_applied)
@@ -165,6 +167,7 @@ class Node:
     def close(self) -> None:
         """Finish the current batches and stop; the next node resumes from there."""
         self.reconciler.stop()
+        self.failure_events.close()
         self.alerts.close()
         self.push_queries.close()
         self.tables.close()

@@ -22,6 +22,8 @@ from headrace.control.queries.ticks import is_timed
 from headrace.errors import HeadraceError
 
 _INTERVAL = 0.2  # seconds between two passes
+OnFailure = Callable[[str, QueryFailure, int | None], None]
+"""Called with a query, its failure, and the number of the batch that it did not finish."""
 _logger = logging.getLogger(__name__)
 
 
@@ -33,7 +35,9 @@ class Reconciler:
         supervisor: Supervisor,
         idle: IdleTracker,
         now: Callable[[], float] = time.monotonic,
+        on_failure: OnFailure = lambda query, failure, batch: None,
     ) -> None:
+        self._on_failure = on_failure
         self._failures = FailureTracker(SERVER_POLICY, now)
         self.suspended: dict[str, SuspendedQuery] = {}
         """Suspended queries: idle, and not on Spark."""
@@ -106,8 +110,9 @@ class Reconciler:
 
     def _record_failure(self, query: str, failure: HeadraceError) -> None:
         made_progress = self._supervisor.made_progress(query, failure)
-        restart_at = self._failures.record(query, failure, made_progress=made_progress).restart_at
-        following = "waits for RESUME" if restart_at is None else "restarts"
+        recorded = self._failures.record(query, failure, made_progress=made_progress)
+        following = "waits for RESUME" if recorded.restart_at is None else "restarts"
+        self._on_failure(query, recorded, self._supervisor.unfinished_batch(query))
         _logger.warning("query %s failed, %s: %s", query, following, failure)
         self._supervisor.stop(query)
 

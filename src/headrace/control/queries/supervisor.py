@@ -270,6 +270,12 @@ class Supervisor:
             has_narrowed = count_failure(self._checkpoint_folder(query), failure)
         return has_narrowed or (running is not None and running.progress.batches > 0)
 
+    def unfinished_batch(self, query: str) -> int | None:
+        """The number of the batch that has started and is not committed."""
+        checkpoint = Checkpoint(self._checkpoint_folder(query))
+        started = checkpoint.last_started()
+        return started if started > checkpoint.last_committed() else None
+
     def restart(self, query: str, failure: HeadraceError) -> None:
         """Restart a script's query from its checkpoint if the policy allows it; else raise the failure."""
         self._count_restart(query, failure, made_progress=self.made_progress(query, failure))

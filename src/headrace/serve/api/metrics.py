@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class MetricsSample:
     readers: int
     queues: Collection[FairQueue]
     above_quota: int
+    failures: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def _measure(context: RequestContext) -> MetricsSample:
     rights = context.rights
     bounds = {name: of for name, of in context.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
     queries = query_statuses(context.node, context.sampler, rights)
-    return MetricsSample(
-        queries, bounds, context.append_signal.readers, context.admission.queues.values(), context.quotas.refused
-    )
+    readers, queues = context.append_signal.readers, context.admission.queues.values()
+    refused, failures = context.quotas.refused, context.node.failure_events.counts
+    return MetricsSample(queries, bounds, readers, queues, refused, failures)
 
 
 class MetricsCollector(Collector):
@@ -108,6 +109,11 @@ def _of_partitions(sample: MetricsSample, offset: Callable[[Bounds], int]) -> Se
 
 def _states(sample: MetricsSample) -> Series:
     return [((state,), sum(query.state == state for query in sample.queries)) for state in STATES]
+
+
+def _failures(sample: MetricsSample) -> Series:
+    shown = {query.name for query in sample.queries}
+    return [(labels, count) for labels, count in sorted(sample.failures.items()) if labels[0] in shown]
 
 
 def _readers(sample: MetricsSample) -> Series:
@@ -193,6 +199,13 @@ METRICS: tuple[Metric, ...] = (
     _query_metric(COUNTER, "late_total", "Records that came too late.", lambda query: query.late),
     _query_metric(COUNTER, "dead_letters_total", "Records that became dead letters.", _dead_letters),
     _query_metric(GAUGE, "failures", "Failures in a row.", lambda query: query.failures),
+    Metric(
+        COUNTER,
+        "headrace_query_failures_total",
+        "Failures of a query since the server's start.",
+        _failures,
+        ("query", "code"),
+    ),
     Metric(GAUGE, "headrace_live_readers", "Who reads topics live.", _readers),
     Metric(GAUGE, "headrace_work_running", "Requests that run.", _of_work(lambda queue: queue.running), _CLASS),
     Metric(GAUGE, "headrace_work_queued", "Requests that wait.", _of_work(lambda queue: queue.queued), _CLASS),

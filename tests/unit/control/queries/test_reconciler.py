@@ -13,6 +13,7 @@ from headrace.clock import SystemClock
 from headrace.contracts import Append
 from headrace.control.queries.idle import IdleTracker
 from headrace.control.queries.reconciler import Reconciler
+from headrace.control.queries.restart_policy import QueryFailure
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
@@ -80,8 +81,12 @@ class Server:
         self.isolation = FakeIsolation()
         self.supervisor = Supervisor(log, settings, "server", self.isolation, SystemClock())
         idle = IdleTracker(60.0, lambda: self.now)
-        self.reconciler = Reconciler(self.supervisor, idle, lambda: self.now)
+        self.told: list[tuple[str, str, int | None]] = []
+        self.reconciler = Reconciler(self.supervisor, idle, lambda: self.now, self._on_failure)
         self.supervisor.register(QUERY)
+
+    def _on_failure(self, query: str, failure: QueryFailure, batch: int | None) -> None:
+        self.told.append((query, "failed" if failure.restart_at is None else "restarting", batch))
 
     @property
     def running(self) -> FakeQuery | None:
@@ -133,6 +138,7 @@ def test_a_permanent_failure_is_not_retried(server: Server) -> None:
     server.reconciler.restart(QUERY.id)
     server.reconcile_at(1e6)
     assert server.running is not None
+    assert server.told == [(QUERY.id, "failed", None)]
 
 
 def test_a_query_that_fails_while_running_is_stopped_and_counts_from_one_after_progress(server: Server) -> None:

@@ -6,6 +6,8 @@ import re
 
 from headrace.contracts import Append, TopicSpec
 from headrace.control.node import Node
+from headrace.control.queries.restart_policy import QueryFailure
+from headrace.errors import PythonWorkerLost
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.serve.api import metrics
@@ -71,3 +73,12 @@ def test_labels_are_escaped(ask: Client, node: Node) -> None:
     node.execute(CLICKS + "CREATE STREAM `a\"\\b` WITH (kafka_topic='plain') AS SELECT * FROM clicks;")
     queries = [labels for name, labels in scraped(ask) if name == "headrace_query_failures"]
     assert queries == ['query="CSAS_a\\"\\\\b_1"']
+
+
+def test_failures_are_counted_by_query_and_code(ask: Client, node: Node) -> None:
+    node.execute(CLICKS + COUNTS + "PAUSE CTAS_COUNTS_1;")
+    lost = QueryFailure(PythonWorkerLost("lost"), 1, 0.0)
+    for query in ("CTAS_COUNTS_1", "CTAS_COUNTS_1", "DROPPED"):
+        node.failure_events.add(query, lost, None)
+    failures = {labels: n for (name, labels), n in scraped(ask).items() if name == "headrace_query_failures_total"}
+    assert failures == {'query="CTAS_COUNTS_1",code="python-worker-lost"': 2}
