@@ -39,7 +39,7 @@ def insert(*numbers: int) -> str:
 
 
 def values(log: EmbeddedLog, topic: str) -> list[dict | None]:
-    return [value and json.loads(value) for _, value, _ in memory_and_spark.written(log, topic)]
+    return [json.loads(value) if value else None for _, value, _ in memory_and_spark.written(log, topic)]
 
 
 def run(log: EmbeddedLog, settings: Settings, text: str, name: str = "program") -> Program:
