@@ -35,7 +35,7 @@ EMBEDDED, KAFKA, DISK = PARTS = ("embedded", "kafka", "disk")
 WORKERS = "workers"
 """A part of its own: only Python workers and Spark's Java process die, and the server starts them again by itself."""
 RESTART = 30.0  # seconds from the start of a server until it must serve
-RECOVERY = 180.0  # seconds in which all tables must reflect a row that was acknowledged before a kill
+RECOVERY = 300.0  # seconds in which all tables must reflect a row that was acknowledged before a kill
 LONGEST = {WORKERS: 4.0}  # seconds between two kills, at most
 _LONGEST = 8.0
 ALL_AGAIN = 0.3  # after so many kills all queries are awaited; else the next one may come while they are being started
