@@ -1,8 +1,8 @@
-"""Faust (faust-streaming): a count per key over clicks in Kafka, each change sent on as JSON.
+"""Faust (faust-streaming): a count per key over clicks in Kafka, each change written as JSON.
 
-`send` does not wait for acknowledgements; its send buffer, by which the table's changelog goes, may hold more than the
-hundred messages at which Faust would stop to look at them one by one.
-Timed from the first record that was handled until the last; starting up and joining the group come before.
+`send` does not wait for acknowledgements. Its buffer, which the table's changelog uses too, may hold more than the
+hundred messages at which Faust would pause to process them one by one.
+Timed from the first processed record to the last, without the start and the joining of the group.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ import os
 import sys
 import time
 
-sys.path = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # we are not that faust
+sys.path = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # not this file
 
 import faust  # noqa: E402
 
-given = json.loads(sys.argv[sys.argv.index("--json") + 1])
-settings, folder = given["settings"], given["folder"]
+parameters = json.loads(sys.argv[sys.argv.index("--json") + 1])
+settings, folder = parameters["settings"], parameters["folder"]
 
 application = faust.App(
     f"faust-{settings['out']}",
-    broker=f"kafka://{given['services']['kafka']}",
+    broker=f"kafka://{parameters['services']['kafka']}",
     store="memory://",
     datadir=f"{folder}/faust",
     topic_partitions=settings["partitions"],
@@ -53,7 +53,7 @@ async def count(stream: faust.Stream) -> None:
 
 
 def answer() -> None:
-    """The outcome; and away at once, for shutting down has nothing to add to it."""
+    """Prints the outcome, and ends without a shutdown, which would only take time."""
     print(json.dumps({"records": handled, "seconds": last - first, "extra": {}}), flush=True)
     os._exit(0)
 
@@ -65,6 +65,6 @@ async def patience() -> None:
     os._exit(1)
 
 
-logging.disable(logging.INFO)  # a tenth of its time goes into debug messages that nobody sees
+logging.disable(logging.INFO)  # debug messages that are not shown take a tenth of its time
 application.producer.buffer.max_messages = 10_000
 faust.Worker(application, loglevel="WARN", redirect_stdouts=False).execute_from_commandline()

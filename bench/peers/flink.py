@@ -1,7 +1,7 @@
 """Flink SQL over clicks in Kafka or in Parquet files: filter, keyed count, windowed count.
 
-Asked for the fast way in every place where Flink has a choice: state on the heap, object reuse, mini-batches with
-two-phase aggregates, windows that speak once. A first run over fewer rows warms the JVM up; the second is timed, from
+Configured for speed wherever Flink has a choice: state on the heap, object reuse, mini-batches with two-phase
+aggregates, windows that emit once. A first run over fewer rows warms the JVM up; the second is timed, from
 the submission until the job has ended and its results are flushed.
 """
 
@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-given = json.loads(sys.argv[sys.argv.index("--json") + 1])
-settings, folder = given["settings"], Path(given["folder"])
+parameters = json.loads(sys.argv[sys.argv.index("--json") + 1])
+settings, folder = parameters["settings"], Path(parameters["folder"])
 
 from pyflink.table import EnvironmentSettings, TableEnvironment  # noqa: E402
 
@@ -62,16 +62,20 @@ _KAFKA_SINK = "'topic' = '{place}', 'properties.bootstrap.servers' = '{servers}'
 SINKS = {
     ("kafka", "keyed"): f"'connector' = 'upsert-kafka', {_KAFKA_SINK}, 'key.format' = 'raw', 'value.format' = 'json'",
     ("kafka", None): f"'connector' = 'kafka', {_KAFKA_SINK}, 'format' = 'json'",
-    # A table that changes cannot go to files: what Flink would spend on writing it is given to it for nothing.
+    # A table that changes cannot go to files: Flink is not charged for writing it.
     ("parquet", "keyed"): "'connector' = 'blackhole'",
     ("parquet", None): "'connector' = 'filesystem', 'path' = '{place}', 'format' = 'parquet'",
 }
 
 
 def run(tables: TableEnvironment, name: str, place: str, out: str) -> float:
-    """Seconds for one job over what lies at `place`."""
+    """Seconds for one job over the input at `place`."""
     query, source = settings["query"], settings["source"]
-    words = {"servers": given["services"].get("kafka", ""), "least": settings["least"], "window": settings["window"]}
+    words = {
+        "servers": parameters["services"].get("kafka", ""),
+        "least": settings["least"],
+        "window": settings["window"],
+    }
     sink = SINKS.get((source, query)) or SINKS[source, None]
     tables.execute_sql(SOURCES[source].format(name=name, place=place, **words))
     tables.execute_sql(f"CREATE TABLE {name}_out ({COLUMNS[query]}) WITH ({sink.format(place=out, **words)})")
@@ -87,4 +91,4 @@ warming = run(tables, "warming", *settings["warming"])
 seconds = run(tables, "clicks", *settings["measured"])
 print(json.dumps({"records": settings["records"], "seconds": seconds, "extra": {"warming_seconds": warming}}))
 sys.stdout.flush()
-os._exit(0)  # the gateway's threads would keep us for a while
+os._exit(0)  # the gateway's threads would delay the exit

@@ -1,6 +1,7 @@
-"""Quix Streams: a count per key over clicks in Kafka, each change sent on as JSON. Exactly-once off: its fast way.
+"""Quix Streams: a count per key over clicks in Kafka, each change written as JSON.
 
-Timed from the first record that was handled until the last; starting up and joining the group come before.
+Exactly-once is off, which is faster. Timed from the first processed record to the last, without the start and
+the joining of the group.
 """
 
 import json
@@ -10,11 +11,11 @@ import time
 from quixstreams import Application
 from quixstreams.state import State
 
-given = json.loads(sys.argv[sys.argv.index("--json") + 1])
-settings, folder = given["settings"], given["folder"]
+parameters = json.loads(sys.argv[sys.argv.index("--json") + 1])
+settings, folder = parameters["settings"], parameters["folder"]
 
 application = Application(
-    broker_address=given["services"]["kafka"],
+    broker_address=parameters["services"]["kafka"],
     consumer_group=f"quix-{settings['out']}",
     auto_offset_reset="earliest",
     state_dir=f"{folder}/state",

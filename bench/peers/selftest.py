@@ -1,4 +1,4 @@
-"""A peer in an environment of its own: it knows the protocol and nothing of headrace."""
+"""A peer in its own environment, which implements the protocol without importing headrace."""
 
 import hashlib
 import json
