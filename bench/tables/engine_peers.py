@@ -21,21 +21,20 @@ from bench.harness.steady import steady_rate
 from bench.tables import engine_results as results
 from bench.tables.engine_queries import WINDOW_SECONDS
 from bench.tables.engine_rows import LEAST, PARTITIONS, expected, kafka_topic, make_topic, write_parquet
-from headrace.log.kafka.jars import JarSet, _fetch_set  # pyright: ignore[reportPrivateUsage]
+from headrace.log.kafka.jars import JarSet, fetch, installed_jars
 from headrace.settings import Settings
 
 # The newest connector is made for Flink 2.2 and runs on 2.3. Reading Parquet needs Hadoop's classes.
 FLINK = JarSet(
     "flink-2.3.0",
     (
-        (
-            "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",
-            "org.apache.flink:flink-sql-parquet:2.3.0",
-            "org.apache.hadoop:hadoop-client-api:3.4.1",
-            "org.apache.hadoop:hadoop-client-runtime:3.4.1",
-        ),
+        "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2",
+        "org.apache.flink:flink-sql-parquet:2.3.0",
+        "org.apache.hadoop:hadoop-client-api:3.4.1",
+        "org.apache.hadoop:hadoop-client-runtime:3.4.1",
     ),
     transitive=False,
+    checksum_folder=Path(__file__).parent,
 )
 
 
@@ -67,7 +66,8 @@ def _share(work: Work, peer: str) -> int:
 
 
 def _flink(work: Work, source: str, places: list[tuple[str, str]], records: int) -> Outcome:
-    jars = sorted(_fetch_set(FLINK, FLINK.folder(Settings()), lambda text: None).glob("*.jar"))
+    fetch(settings := Settings(), sets=(FLINK,))
+    jars = installed_jars(FLINK, settings)
     more = {
         "records": records,
         "source": source,

@@ -21,6 +21,7 @@ from headrace.errors import KafkaJarMismatch, KafkaNotInstalled
 from headrace.settings import Settings
 
 Progress = Callable[[str], None]
+_CHECKSUMS = Path(__file__).with_name("checksums")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class JarSet:
     name: str
     coordinates: tuple[str, ...]
     transitive: bool
+    checksum_folder: Path = _CHECKSUMS
 
     def folder(self, settings: Settings) -> Path:
         return settings.kafka.jars.expanduser() / self.name
@@ -37,11 +39,10 @@ class JarSet:
     @cached_property
     def checksums(self) -> Mapping[str, str]:
         """The SHA-256 of each jar, by the name of its file."""
-        lines = (_CHECKSUMS / f"{self.name}.sha256").read_text().splitlines()
+        lines = (self.checksum_folder / f"{self.name}.sha256").read_text().splitlines()
         return {name: digest for digest, name in map(str.split, lines)}
 
 
-_CHECKSUMS = Path(__file__).with_name("checksums")
 # Kafka leaves the choice of a logger to its distribution; without one a broker dies without any message.
 _LOGGER = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
 BROKER = JarSet("broker-4.1.0", ("org.apache.kafka:kafka_2.13:4.1.0", _LOGGER), transitive=True)
