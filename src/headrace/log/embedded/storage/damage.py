@@ -25,12 +25,13 @@ def check_present(folder: Path) -> None:
 
 def missing_database(folder: Path) -> str | None:
     """What is wrong with the database file as such; None if it has contents, or if the folder is new."""
-    path = folder / "log.db"
+    path, was_used = folder / "log.db", _was_used(folder)  # first: another process may be creating the log
     if path.is_dir():
         return "its database is a folder"
-    if path.exists() and path.stat().st_size:
+    size = path.stat().st_size if path.exists() else None
+    if size or not was_used:
         return None
-    return f"its database is {'empty' if path.exists() else 'missing'}" if _was_used(folder) else None
+    return "its database is missing" if size is None else "its database is empty"
 
 
 def _was_used(folder: Path) -> bool:
