@@ -13,6 +13,7 @@ MAX_STREAMS = 100
 """Maximum streams of a connection, and requests that it has in progress."""
 MAX_STREAMS_PER_ADDRESS = 2_000
 ADDRESS_FACTOR = 10  # an address has so many times the tokens of a connection
+_FREE_FRAMES = 10  # of a connection, so that a client can begin while another one of its address floods
 _MAX_ADDRESSES = 10_000  # that are remembered after their last connection
 
 
@@ -57,6 +58,7 @@ class ConnectionBudget:
 
     def __init__(self, address: Tokens) -> None:
         self._own, self._address = Tokens(), address
+        self._free_frames = _FREE_FRAMES
         address.connections += 1
 
     def charge_reset(self, now: float) -> None:
@@ -66,7 +68,9 @@ class ConnectionBudget:
 
     def charge_frame(self, now: float) -> None:
         """For a frame that brings no request, and no part of one."""
-        if not (self._own.frames.take(now) and self._address.frames.take(now)):
+        if self._free_frames:
+            self._free_frames -= 1
+        elif not (self._own.frames.take(now) and self._address.frames.take(now)):
             raise Flood("http2-frames")
 
     def credit_response(self) -> None:

@@ -374,6 +374,14 @@ def test_an_address_gains_nothing_by_new_connections(server: Server, app: App) -
             assert client.get("/").status == 200
 
 
+def test_a_client_is_served_while_another_of_its_address_floods(server: Server) -> None:
+    for _ in range(20):
+        with another(server) as client:
+            client.flood(FLOODS["pings"](n) for n in range(1_500))
+        with another(server) as client:
+            assert client.get("/").status == 200
+
+
 def test_a_client_that_takes_most_responses_may_reset_some(client: Http2Client) -> None:
     for _ in range(300):
         assert client.get("/").status == 200
