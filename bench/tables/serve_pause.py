@@ -83,7 +83,7 @@ def _worker_seconds(target: Server) -> float:
 async def _paused(target: Server, seconds: float) -> tuple[Mapping[str, list[float]], float]:
     """The load's latencies, and the milliseconds of a PAUSE at its start."""
     (slow,) = (one["name"] for one in target.get("/api/v1/queries") if "SLOW" in one["name"])
-    connection = await Http1Connection.open(target.port)
+    connection = await Http1Connection.open(target.port, {"authorization": f"Bearer {target.secret}"})
 
     async def paused() -> float:
         began = time.monotonic_ns()

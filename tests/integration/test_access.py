@@ -188,7 +188,7 @@ def test_http_2_is_negotiated(running: Running) -> None:
         client.get(f"{running.address}/info")
 
 
-def test_the_command_line_sends_a_token(running: Running) -> None:
+def test_the_command_line_sends_a_token_or_the_secret_of_its_data_folder(running: Running, tmp_path: Path) -> None:
     token = json.loads(running.token("root"))["token"]
     shown = {"HEADRACE_CLIENT_TOKEN": token, "HEADRACE_CLIENT_CA_CERT": running.ca}
     assert "running" not in running.program("status", **shown)  # no query runs
@@ -197,9 +197,11 @@ def test_the_command_line_sends_a_token(running: Running) -> None:
     file = running.program.folder / "root.token"
     file.write_text(f"{token}\n")
     ca = {"HEADRACE_CLIENT_CA_CERT": running.ca}
-    assert "S" in running.program("sql", "--token-file", str(file), "--execute", "LIST STREAMS;", **ca)
-    assert "not-authenticated" in running.program("sql", "--execute", "LIST STREAMS;", code=1, **ca)
-    assert "not-authenticated" in running.program("status", code=1, **ca)
+    trusting = Program(running.program.folder, running.program.environ | ca)
+    assert "S" in trusting("sql", "--token-file", str(file), "--execute", "LIST STREAMS;")
+    listing = ("sql", "--server", running.address, "--execute", "LIST STREAMS;")
+    assert "S" in trusting(*listing)
+    assert "not-authenticated" in Program(tmp_path, ca)(*listing, code=1)
 
 
 def test_a_running_server_applies_changes_of_the_command_line(running: Running) -> None:

@@ -75,12 +75,12 @@ def test_every_command_of_the_guide_succeeds(tmp_path: Path) -> None:
     commands = [one for block in blocks for one in re.split(r"\n(?=curl)", block)]
     assert len(commands) > 10
     told: list[str] = []
-    with up(tmp_path / "data") as server:
+    with up(tmp_path / "headrace-data") as server:
         for command in commands:
             here = command.replace("127.0.0.1:8088", f"127.0.0.1:{server.port}").replace(
                 "curl -s", "curl -sS --fail-with-body"
             )
-            done = subprocess.run(here, shell=True, capture_output=True, text=True, check=False)
+            done = subprocess.run(here, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             told.append(done.stdout)
     assert json.loads(told[1])["records"] == 2

@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from headrace.access.secret_files import find_local_secret
+from headrace.client import Client
 from headrace.control.alerts.history import OUTCOMES_TOPIC, parse_notice, parse_outcome
 from headrace.faultpoints import VARIABLE
 from headrace.log.embedded import EmbeddedLog
@@ -21,7 +23,6 @@ from headrace.secrets import save_secret
 from tests import memory_and_spark
 from tests.notifier_receivers import mail_receiver, webhook_receiver
 from tests.spark.test_up import PROGRAM
-from tests.unit.serve.ksql.test_app import done
 from tests.wait import wait_until
 
 STATEMENTS = """
@@ -70,7 +71,8 @@ def test_notices_are_written_once_and_sent_across_kills(tmp_path: Path) -> None:
             death = {VARIABLE: f"{point}:1:{mark}"} if point else {}
             with server(settings.storage.data, {**environment, **death}) as (process, address):
                 if not life:
-                    done(address, STATEMENTS.format(url=there.url))
+                    operator = Client(address, token=find_local_secret(settings.storage.data))
+                    operator.execute(STATEMENTS.format(url=there.url))
                 readings(log, life)
                 if point:
                     assert process.wait(120) == -signal.SIGKILL
