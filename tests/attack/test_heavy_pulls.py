@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,8 @@ SERIES = "SELECT TRANSFORM(GENERATE_SERIES(1, 60), x => GENERATE_SERIES(1, 10000
 COLUMNS = ", ".join(f"LPAD(name, 16000000, 'x') AS c{n}" for n in range(40))
 PADS = f"SELECT {COLUMNS} FROM names WHERE id = 1;"
 MASK = "SELECT LEN(MASK(LPAD(name, 16000000, 'xY1-'))) AS n FROM names WHERE id = 1;"
+NESTED = "x => REDUCE(GENERATE_SERIES(1, 1000), 0, (s, y) => s + y)"
+SLOW = f"SELECT REDUCE(TRANSFORM(GENERATE_SERIES(1, 4000), {NESTED}), 0, (s, x) => s + x) AS n FROM names;"
 LOOKUP = "SELECT name FROM names WHERE id = 1;"
 
 
@@ -81,6 +86,31 @@ def test_45_heavy_queries_at_once_stop_nobody(server: AttackedServer) -> None:
     assert max(answer.seconds for answer in health) < _HEALTHY_SECONDS
     assert {answer.status for answer in lookups} == {200}
     assert server.memory() - before < _MAX_GROWTH
+
+
+@pytest.mark.attack("clients that go away from heavy pull queries", "the queries end with them")
+def test_a_query_ends_when_its_client_goes_away(server: AttackedServer) -> None:
+    body = json.dumps({"ksql": SLOW}).encode()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=_BOUND_SECONDS) as wire:
+        wire.sendall(b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: any(one["worker"] for one in _processes(server)))
+    wait_until(lambda: not _processes(server))
+
+
+@pytest.mark.attack("a heavy pull query of minutes", "its user ends it by its id")
+def test_a_query_is_ended_by_its_id(server: AttackedServer) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(_pulled, server, SLOW)
+        wait_until(lambda: any(one["worker"] for one in _processes(server)))
+        (process,) = _processes(server)
+        assert (process["kind"], process["text"]) == ("pull", SLOW)
+        assert server.request("DELETE", f"/api/v1/processes/{process['id']}").status == 204
+        assert b"query-killed" in waiting.result(_BOUND_SECONDS).body or waiting.result().status == 400
+    assert _processes(server) == []
+
+
+def _processes(server: AttackedServer) -> list[dict[str, Any]]:
+    return server.get("/api/v1/processes").document
 
 
 def _pulled(server: AttackedServer, text: str) -> Answer:

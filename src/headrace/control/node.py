@@ -25,6 +25,7 @@ from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.serving.materialized_tables import MaterializedTables
 from headrace.control.serving.prepared import PreparedQueryCache
+from headrace.control.serving.processes import Processes
 from headrace.control.serving.pull import PullQueries
 from headrace.control.serving.pull_workers import PullWorkers
 from headrace.control.serving.push import PushQueries
@@ -79,8 +80,9 @@ class Node:
         self.plan_transient_query = self.statements.plan_transient_query
         self.inserter = self.statements.inserter
         self.tables = MaterializedTables(log, store)
-        self.pull_queries = PullQueries(log, self.tables, settings, pull_workers, self._setup_of)
-        self.push_queries = PushQueries(log, clock, settings.query.max_push_queries)
+        self.processes = Processes(clock)
+        self.pull_queries = PullQueries(log, self.tables, settings, self.processes, pull_workers, self._setup_of)
+        self.push_queries = PushQueries(log, clock, settings.query.max_push_queries, self.processes)
         self.prepared_queries = PreparedQueryCache(
             dialect_of(), self.statements.plan_parameterized, only_light=pull_workers is not None
         )

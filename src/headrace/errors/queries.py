@@ -102,6 +102,14 @@ class PullQueryKilled(QueryEnded, code="pull-query-killed"):
     """A heavy pull query needs more memory than the settings allow, or its process died."""
 
 
+class QueryKilled(QueryEnded, code="query-killed"):
+    """A running pull or push query was ended on request, or because its client disconnected."""
+
+
+class UnknownProcess(UserError, code="unknown-process"):
+    """There is no running pull or push query of that id, or none that the user may see."""
+
+
 class TooManyRows(UserError, code="too-many-rows"):
     """A query result has more rows than the settings allow."""
 

@@ -177,6 +177,9 @@ class TransientSelect(Action):
     limit: int | None = None
     columns: tuple[ResultColumn, ...] = ()
     order: tuple[tuple[Expression, bool], ...] = ()
+    text: str = field(default="", compare=False)
+    principal: str = field(default="", compare=False)
+    """What was asked, and by whom."""
 
 
 # -- assertions -----------------------------------------------------------------------------------------------------

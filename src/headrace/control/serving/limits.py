@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
-from headrace.errors import QueryTimeLimitExceeded, QueryTooLarge, TooManyRows
+from headrace.errors import QueryEnded, QueryTimeLimitExceeded, QueryTooLarge, TooManyRows
 from headrace.plan.allowance import QueryAllowance
 from headrace.settings import Settings
 
@@ -26,6 +26,10 @@ class QueryLimits:
         self._allowance = QueryAllowance(self._max_bytes)
         self._began = time.monotonic()
 
+    def end(self, reason: QueryEnded) -> None:
+        """End the query with an error; called by any thread."""
+        self._allowance.ended = reason
+
     def render(self, rows: ResultRowWriter, batches: Iterator[list[Any]]) -> Iterator[list[ResultRow]]:
         """Compute and render batches within the limits of rows and bytes."""
         return self._within_bytes(self._allowance.over(map(rows.render, self._within_rows(batches))))
@@ -33,6 +37,8 @@ class QueryLimits:
     def within_time(self, batches: Iterator[Item]) -> Iterator[Item]:
         """Pass on the batches that a query reads until the time limit, which also applies if no row matches."""
         for batch in batches:
+            if self._allowance.ended is not None:
+                raise self._allowance.ended
             if self._seconds and time.monotonic() - self._began > self._seconds:
                 raise QueryTimeLimitExceeded(
                     f"the query took more than {self._seconds:g} s", fix=_FIX.format("query.pull_timeout")

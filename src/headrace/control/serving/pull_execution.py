@@ -10,7 +10,6 @@ from headrace.contracts import Log
 from headrace.control.serving.limits import QueryLimits
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.plan.actions import TransientSelect
-from headrace.settings import Settings
 from headrace.views.contract import ViewReader, ViewState
 from headrace.views.pull_query import PullQuery, sort_and_limit
 
@@ -25,17 +24,15 @@ class PullResult:
 
 @contextmanager
 def execute_on_view(
-    pull: PullQuery, rows: ResultRowWriter, view: ViewReader, settings: Settings
+    pull: PullQuery, rows: ResultRowWriter, view: ViewReader, limits: QueryLimits
 ) -> Iterator[PullResult]:
     """Read the result inside the context."""
-    limits = QueryLimits(settings)
     with pull.over(view, limits.within_time) as result:
         yield PullResult(result.state, limits.render(rows, result.batches))
 
 
-def execute_on_stream(log: Log, select: TransientSelect, settings: Settings) -> PullResult:
+def execute_on_stream(log: Log, select: TransientSelect, limits: QueryLimits) -> PullResult:
     """Covers the topic from its beginning to its present end."""
-    limits = QueryLimits(settings)
     results = limits.within_time(_read_stream(log, select))
     entries = sort_and_limit(select.query.sink.relation, results, select.order, select.limit)
     return PullResult(None, limits.render(ResultRowWriter(select), entries))

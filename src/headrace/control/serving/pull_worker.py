@@ -21,6 +21,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from headrace.control.serving.limits import QueryLimits
 from headrace.control.serving.pull_execution import execute_on_stream, execute_on_view
 from headrace.control.serving.pull_protocol import LENGTH, FrameType, PullRequest
 from headrace.control.serving.result_rows import ResultRowWriter
@@ -94,9 +95,9 @@ def _answer(request: PullRequest, out: BinaryIO) -> None:
 
 def _execute(request: PullRequest, out: BinaryIO) -> None:
     select: TransientSelect = load_plan(request.select, request.setup)
-    settings = request.settings
+    settings, limits = request.settings, QueryLimits(request.settings)
     if select.query.sources[0].relation.kind is Kind.STREAM:
-        result = execute_on_stream(_log(settings), select, settings)
+        result = execute_on_stream(_log(settings), select, limits)
         _send(out, FrameType.BEGIN)
         for batch in result.batches:
             _send(out, FrameType.ROWS, batch)
@@ -104,7 +105,7 @@ def _execute(request: PullRequest, out: BinaryIO) -> None:
     assert request.table is not None
     pull = PullQuery(select.query, order=select.order, limit=select.limit)
     view = _store(settings).reader(*request.table)
-    with execute_on_view(pull, ResultRowWriter(select), view, settings) as result:
+    with execute_on_view(pull, ResultRowWriter(select), view, limits) as result:
         _send(out, FrameType.BEGIN, result.state)
         for batch in result.batches:
             _send(out, FrameType.ROWS, batch)

@@ -18,13 +18,22 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
+from headrace.control.serving.processes import Process
 from headrace.control.serving.pull_execution import PullResult
 from headrace.control.serving.pull_protocol import LENGTH, FrameType, PullRequest
 from headrace.control.serving.result_rows import ResultRow
-from headrace.errors import CODES, HeadraceError, PullQueryKilled, QueryTimeLimitExceeded, ServerBusy
+from headrace.errors import (
+    CODES,
+    HeadraceError,
+    PullQueryKilled,
+    QueryEnded,
+    QueryKilled,
+    QueryTimeLimitExceeded,
+    ServerBusy,
+)
+from headrace.import_path import child_environment
 from headrace.settings import Settings
 
 _WAITING_PER_WORKER = 4
@@ -39,14 +48,12 @@ class PullWorker:
     """One process. `read` and `send` are called by one thread at a time, `kill` by any."""
 
     def __init__(self, settings: Settings) -> None:
-        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         memory = str(int(settings.query.pull_max_memory))
         self._process = subprocess.Popen(
-            # -P: import nothing from the working folder implicitly
-            [sys.executable, "-P", "-m", "headrace.control.serving.pull_worker"],
+            [sys.executable, "-m", "headrace.control.serving.pull_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path, "HEADRACE_PULL_MEMORY": memory},
+            env={**child_environment(), "HEADRACE_PULL_MEMORY": memory},
             start_new_session=True,  # Ctrl-C goes to the server only
         )
 
@@ -87,6 +94,11 @@ class PullWorker:
     def kill(self) -> None:
         self._process.kill()
 
+    def end(self, reason: QueryEnded) -> None:
+        """Kill it for a reason, which its query reports."""
+        del reason
+        self.kill()
+
     def close(self) -> int:
         """Kill the process and release its pipes; returns how it had ended, or the signal."""
         self.kill()
@@ -122,24 +134,28 @@ class PullWorkers:
             self._idle += started
 
     @contextmanager
-    def execute(self, request: PullRequest) -> Iterator[PullResult]:
+    def execute(self, request: PullRequest, process: Process) -> Iterator[PullResult]:
         """Execute a query on a free worker; read the result inside the context."""
         self._wait()
         worker, is_done = None, False
         try:
             worker = self._take()
             self._running.append(worker)
+            process.worker = worker.pid
+            process.on_kill(worker.end)
+            process.check()
             seconds = request.settings.query.pull_timeout.total_seconds()
             deadline = time.monotonic() + seconds + _GRACE if seconds else float("inf")
-            frames = _frames(worker, request, deadline)
+            frames = _frames(worker, request, deadline, process)
             state = next(frames)
             batches = _Batches(frames)
             yield PullResult(state, batches)
             is_done = batches.ended
         except HeadraceError as error:
-            is_done = not isinstance(error, PullQueryKilled | QueryTimeLimitExceeded)
+            is_done = not isinstance(error, PullQueryKilled | QueryTimeLimitExceeded | QueryKilled)
             raise
         finally:
+            process.detach()  # from here on nobody kills the worker for this query
             if worker is not None:
                 self._running.remove(worker)
                 self._put_back(worker, is_done)
@@ -210,7 +226,7 @@ class _Batches:
             raise
 
 
-def _frames(worker: PullWorker, request: PullRequest, deadline: float) -> Generator[Any]:
+def _frames(worker: PullWorker, request: PullRequest, deadline: float, process: Process) -> Generator[Any]:
     """The state, then the batches."""
     worker.send(request)
     try:
@@ -224,6 +240,7 @@ def _frames(worker: PullWorker, request: PullRequest, deadline: float) -> Genera
     except TimeoutError:
         raise _too_slow(request.settings) from None
     except EOFError:
+        process.check()
         raise _died(worker, request.settings) from None
 
 

@@ -24,6 +24,7 @@ from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.queries.ticks import EventTimePace, is_timed
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.processes import Process, Processes, ProcessKind
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitExceeded, SlowConsumer, TooManyReaders
@@ -56,6 +57,8 @@ class PushSubscription:
         self._notify = notify
         self._rows: deque[ResultRow] = deque()
         self._lock = threading.Lock()
+        self.process: Process | None = None
+        """What it is listed as."""
         self.failure: HeadraceError | None = None
         self.ended = limit == 0
         """No further rows will arrive."""
@@ -77,6 +80,8 @@ class PushSubscription:
                 return
             accepted = rows if self._remaining is None else rows[: self._remaining]
             self._rows.extend(accepted)
+            if self.process is not None:
+                self.process.count(len(accepted), sum(len(row.text) for row in accepted))
             if self._remaining is not None:
                 self._remaining -= len(accepted)
                 self.ended = not self._remaining
@@ -151,8 +156,8 @@ class PushFeed:
 class PushQueries:
     """All feeds, and the thread that runs them in turn."""
 
-    def __init__(self, log: Log, clock: Clock, max_queries: int) -> None:
-        self._log, self._clock = log, clock
+    def __init__(self, log: Log, clock: Clock, max_queries: int, processes: Processes) -> None:
+        self._log, self._clock, self._processes = log, clock, processes
         self.max_queries = max_queries
         """Limit of concurrent push queries; 0 is no limit."""
         self._lock = WatchedLock("push queries")
@@ -171,6 +176,8 @@ class PushQueries:
         if not self._join(key, reader):
             follower = TransientQuery(self._log, select.query, from_beginning=from_beginning)  # reads the log
             self._join(key, reader, PushFeed(follower, ResultRowWriter(select), is_timed(select.query), key))
+        reader.process = self._processes.begin(ProcessKind.PUSH, select)
+        reader.process.on_kill(reader.end)
         self._loop.wake()
         return reader
 
@@ -201,6 +208,8 @@ class PushQueries:
 
     def unsubscribe(self, reader: PushSubscription) -> None:
         reader.end()
+        if reader.process is not None:
+            self._processes.end(reader.process)
         with self._lock:
             for feed in self.feeds:
                 feed.readers = tuple(one for one in feed.readers if one is not reader)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.access.authorization import ALL_RIGHTS, Rights
@@ -142,7 +142,8 @@ class StatementExecutor:
             ).run(text)
         match found:
             case [actions.TransientSelect() as ask]:
-                return with_row_filters(ask, rights, planner.catalog)
+                asked = replace(ask, text=text.strip(), principal=rights.principal.name)
+                return with_row_filters(asked, rights, planner.catalog)
             case [actions.MetadataQuery(about=MetadataKind.TOPIC) as wanted]:
                 permits.check(wanted)
                 return TopicPrinter(self._log, wanted, source_of_topic(planner.catalog, wanted.name))

@@ -36,6 +36,7 @@ _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.UnknownPartition: 404,
     errors.UnknownGroup: 404,
     errors.UnknownQuery: 404,
+    errors.UnknownProcess: 404,
     errors.UnknownDeadLetter: 404,
     errors.UnknownView: 404,
     errors.UnknownDashboard: 404,

@@ -14,7 +14,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from starlette.requests import Request
@@ -25,10 +25,11 @@ from headrace.access.authorization import Rights
 from headrace.control.incomplete_results import incomplete_results
 from headrace.control.node import Node
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.processes import Process
 from headrace.control.serving.push import PushSubscription, is_stateless
 from headrace.control.statements.permissions import can_see_all_rows
 from headrace.control.statements.runtime import OFFSET_RESET
-from headrace.errors import HeadraceError, UnknownQuery
+from headrace.errors import HeadraceError, QueryKilled, UnknownQuery
 from headrace.plan.actions import TransientSelect
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.quotas import charge_rows, open_stream
@@ -54,6 +55,7 @@ PULL_READ_GRACE = 30.0
 WANTS_NOTICES, NOTICES = "headrace-notices", "headrace-notice"
 """Headers: a request that has the first gets the second if the result may be incomplete."""
 Body = Mapping[str, Any]
+Result = TypeVar("Result")
 _logger = logging.getLogger(__name__)
 
 
@@ -111,7 +113,7 @@ class QueryEndpoints:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
             response = await self._pushed(select, shape, principal, from_beginning=from_beginning)
         else:
-            response = await self._pulled(select, shape, principal)
+            response = await self._pulled(request, select, shape, principal)
         response.headers.update(headers)
         return response
 
@@ -143,22 +145,28 @@ class QueryEndpoints:
             content = begin + shape.rows(batches[0] if batches else ()) + shape.end()
             return Response(content, headers=headers, media_type=shape.content_type)
 
-    async def _pulled(self, select: TransientSelect, shape: ResponseFormat, principal: str) -> Response:
+    async def _pulled(
+        self, request: Request, select: TransientSelect, shape: ResponseFormat, principal: str
+    ) -> Response:
         """Most results are short: they are computed on a thread in one go."""
         seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
-        parts = self._parts(select, shape)
-        begun = await self._admission.run(WorkClass.PULL, principal, lambda: list(itertools.islice(parts, 2)))
+        processes: list[Process] = []
+        parts = self._parts(select, shape, processes.append)
+        work = self._admission.run(WorkClass.PULL, principal, lambda: list(itertools.islice(parts, 2)))
+        begun = await _while_connected(request, processes, work)
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
         following = partial(self._admission.go_on, WorkClass.PULL, principal, next, parts, None)
         release = partial(self._admission.release, parts.close)
         return PullResponse(begun, following, release, ends_at, shape.content_type)
 
-    def _parts(self, select: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
+    def _parts(
+        self, select: TransientSelect, shape: ResponseFormat, begun: Callable[[Process], object]
+    ) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
         buffered, count, failure = shape.begin(ResponseHeader.of(select, self._name(select))), 0, None
-        with self._node.pull_queries.execute(select) as answer:
+        with self._node.pull_queries.execute(select, begun) as answer:
             try:
                 for rows in answer.batches:
                     if count:
@@ -209,6 +217,20 @@ class QueryEndpoints:
         """The name of a query. ksqlDB calls push queries that share their work scalable."""
         begun = "SCALABLE_PUSH_QUERY" if select.push and shared and is_stateless(select) else select.query.id
         return f"{begun}_{next(self._numbers)}"
+
+
+async def _while_connected(request: Request, processes: list[Process], work: Awaitable[Result]) -> Result:
+    """The result of work before the response begins. If the client goes away, its query is ended."""
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            for process in processes:
+                process.kill(QueryKilled("the client went away", fix="send the query again"))
+        return await working
+    finally:
+        gone.cancel()
+        working.cancel()
 
 
 class PullResponse(StreamingResponse):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from headrace.contracts import Topic, TopicSpec
+from headrace.control.serving.processes import Process, ProcessKind
 from headrace.control.serving.pull_protocol import PullRequest
 from headrace.control.serving.pull_workers import PullWorkers
 from headrace.errors import HeadraceError, PullQueryKilled, QueryTimeLimitExceeded, QueryTooLarge, ServerBusy
@@ -49,13 +50,17 @@ def slow(settings: Settings, **changed: Any) -> PullRequest:
     return request(SLOW, settings, query_pull_max_bytes=0, **changed)
 
 
+def process() -> Process:
+    return Process(1, ProcessKind.PULL, "alice", "", 0)
+
+
 def pulled(workers: PullWorkers, wanted: PullRequest) -> list[bytes]:
-    with workers.execute(wanted) as result:
+    with workers.execute(wanted, process()) as result:
         return [row.text for batch in result.batches for row in batch]
 
 
 def test_a_worker_returns_the_rows_and_the_state_of_the_view(workers: PullWorkers, settings: Settings) -> None:
-    with workers.execute(request("SELECT ID, CONCAT('n', S) AS C FROM T WHERE ID < 3;", settings)) as result:
+    with workers.execute(request("SELECT ID, CONCAT('n', S) AS C FROM T WHERE ID < 3;", settings), process()) as result:
         assert result.state is not None
         assert result.state.position == {0: 100}
         rows = [row.text for batch in result.batches for row in batch]
@@ -113,7 +118,7 @@ def test_a_worker_that_is_killed_ends_only_its_query(workers: PullWorkers, setti
 
 
 def test_a_result_that_is_not_read_to_its_end_frees_the_worker(workers: PullWorkers, settings: Settings) -> None:
-    with workers.execute(request("SELECT ID, S FROM T;", settings)) as result:
+    with workers.execute(request("SELECT ID, S FROM T;", settings), process()) as result:
         assert next(iter(result.batches))
     assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
 

@@ -125,7 +125,7 @@ def test_a_notice_on_an_incomplete_result_is_one_header_for_any_query_name(clien
     text = {"sql": "SELECT * FROM `per\r\nset-cookie: page é`;"}
     response = client.post("/query-stream", text, **{"Headrace-Notices": "1"})
     assert response.status == 200
-    wait_until(lambda: client.node.reconciler.failures, list)  # nothing runs here
+    wait_until(lambda: bool(client.node.reconciler.failures), list)  # nothing runs here
     response = client.post("/query-stream", text, **{"Headrace-Notices": "1"})
     assert (response.headers["headrace-notice"] or "").startswith("query CTAS_per\\r\\nset-cookie: page \\xe9")
     assert "set-cookie" not in response.headers
@@ -149,7 +149,7 @@ class CountingNode(Node):
 def test_a_query_that_asks_for_notices_is_planned_once(tmp_path: Path) -> None:
     with serving(tmp_path, CountingNode) as client:
         client.node.execute("CREATE TABLE per AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;")
-        wait_until(lambda: client.node.reconciler.failures, list)  # nothing runs here
+        wait_until(lambda: bool(client.node.reconciler.failures), list)  # nothing runs here
         body = {"sql": "SELECT * FROM per;", "sessionVariables": {"any": "variable"}}
         response = client.post("/query-stream", body, **{"Headrace-Notices": "1"})
         assert (response.headers["headrace-notice"] or "").startswith("query CTAS_PER")
@@ -378,9 +378,9 @@ def test_a_client_that_does_not_read_a_result_releases_its_snapshot(
     let_go, execute = threading.Event(), client.node.pull_queries.execute
 
     @contextmanager
-    def watched(ask: Any) -> Iterator[Any]:
+    def watched(*given: Any) -> Iterator[Any]:
         try:
-            with execute(ask) as pulled:
+            with execute(*given) as pulled:
                 yield pulled
         finally:
             let_go.set()

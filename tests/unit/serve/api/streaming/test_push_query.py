@@ -60,3 +60,15 @@ def test_invalid_push_queries_are_refused(ask: Client, text: str, code: str) -> 
     assert (status, told["code"]) == (400, code)
     with Socket(ask.host, ask.port, path(text)) as socket:
         assert json.loads(socket.refused)["code"] == code
+
+
+def test_a_push_query_is_listed_and_can_be_ended(ask: Client, node: Node) -> None:
+    with Socket(ask.host, ask.port, path("SELECT * FROM clicks EMIT CHANGES;")) as socket:
+        assert "columns" in socket.message()
+        status, (process,) = ask("GET", "/processes")
+        assert (status, process["kind"], process["text"]) == (200, "push", "SELECT * FROM clicks EMIT CHANGES;")
+        assert ask("DELETE", f"/processes/{process['id']}")[0] == 204
+        wait_until(lambda: not len(node.push_queries))
+    assert ask("GET", "/processes") == (200, [])
+    status, told = ask("DELETE", f"/processes/{process['id']}")
+    assert (status, told["code"]) == (404, "unknown-process")
