@@ -27,6 +27,7 @@ DONE = "of a future that is done"
 ALLOWED = {
     ("control/alerts/delivery.py", "NotifierThread._run", "join"): "a thread of its own; sending has a time-out",
     ("control/workers/process.py", "WorkerProcess._send_all", "get"): "a thread of its own, for what is to be sent",
+    ("control/queries/failure_events.py", "FailureEvents._write_all", "wait"): "a thread of its own, without events",
     ("control/queries/reconciler.py", "Reconciler.stop", "join"): "ends with the start that is in progress",
     ("serve/http/server.py", "Server.running", "join"): "ends at `SHUTDOWN_GRACE`",
     ("serve/ksql/insert_stream.py", "_at_hand", "result"): DONE,
@@ -36,6 +37,10 @@ ALLOWED = {
     ("control/queries/stopping.py", "QueryStop.__init__", "Lock"): GUARD,
     ("control/queries/ticks.py", "Ticker.__init__", "Condition"): GUARD,
     ("control/workers/process.py", "WorkerProcess.__init__", "Lock"): GUARD,
+    ("control/serving/pull_worker.py", "main", "get"): OWN_PROCESS,
+    ("control/serving/pull_workers.py", "PullWorker.close", "wait"): "of a process that was killed; no lock is held",
+    ("control/serving/pull_workers.py", "PullWorkers.__init__", "Lock"): GUARD,
+    ("control/serving/pull_workers.py", "PullWorkers.__init__", "Semaphore"): "few wait, for `_WAIT_SECONDS`",
     ("control/workers/worker.py", "Worker.__init__", "Lock"): OWN_PROCESS,
     ("control/workers/worker.py", "QueryThread.__init__", "Lock"): OWN_PROCESS,
     ("serve/admission/quotas.py", "Usage.__init__", "Lock"): GUARD,
