@@ -92,7 +92,10 @@ audit: setup-test ## check the pinned packages for known vulnerabilities; withou
 sbom: setup-test ## write the software bill of materials to dist/ (CycloneDX JSON)
 	$(PY) -m tools.sbom
 
-build: sbom ## build a wheel and its bill of materials in dist/
+licenses: setup-test ## check that the licences of all packages and jars are allowed
+	$(PY) -m tools.licenses
+
+build: licenses sbom ## build a wheel and its bill of materials in dist/
 	$(PY) -m hatchling build -t wheel -d dist
 
 format: setup-test ## format the code and apply ruff's fixes
@@ -118,4 +121,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system faults-workers attack bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system faults-workers attack bench-log bench-chain bench-engine bench-serve soak audit licenses sbom build browser properties format docs lock clean setup setup-test

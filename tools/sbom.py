@@ -12,7 +12,7 @@ import re
 import sys
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,13 @@ from packaging.requirements import Requirement
 
 from headrace import __version__
 from headrace.log.kafka.jars import SETS
+from tools.licenses import Rules, declared_by_jar, declared_by_package
 
 # A name may have numbers of its own (log4j-1.2-api), a version a number or words behind it (1.5.7-7, 33.6.0-jre).
 _JARS = re.compile(r"(.+)-(\d+\.[^-]*(?:-\d+)?(?:-[A-Za-z]\w*)*)\.jar"), re.compile(r"(.+?)-(\d.*)\.jar")
 _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # for names that are URLs, as RFC 4122 defines it
 Component = dict[str, Any]
+RULES = Rules.read()
 
 
 def bom() -> dict[str, Any]:
@@ -49,10 +51,10 @@ def _component(kind: str, name: str, version: str, purl: str, **more: Any) -> Co
     return {"type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl, **more}
 
 
-def _packages() -> Iterator[Component]:
+def _packages(*, with_extras: bool = True) -> Iterator[Component]:
     """The packages that headrace requires, directly or indirectly."""
     own = distribution("headrace")
-    extras = own.metadata.get_all("Provides-Extra") or []
+    extras = (own.metadata.get_all("Provides-Extra") or []) if with_extras else []
     todo, seen = [(own, extra) for extra in ("", *extras)], set[tuple[str, str]]()
     while todo:
         one, extra = todo.pop()
@@ -76,9 +78,25 @@ def _installed(name: str) -> Distribution | None:
 
 def _package(package: Distribution) -> Component:
     name = re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
-    (licence, *_) = package.metadata.get_all("License-Expression") or package.metadata.get_all("License") or [""]
-    licenses = {"licenses": [{"license": {"name": licence}}]} if licence and "\n" not in licence else {}
-    return _component("library", name, package.version, f"pkg:pypi/{name}@{package.version}", **licenses)
+    licence = _licence(name, declared_by_package(package))
+    return _component("library", name, package.version, f"pkg:pypi/{name}@{package.version}", **licence)
+
+
+def _licence(name: str, declared: Iterable[str]) -> Component:
+    expression = RULES.of(name, declared)
+    return {"licenses": [{"expression": expression}]} if expression else {}
+
+
+def licensed_components() -> list[Mapping[str, str]]:
+    """The name and the licence of each component; it is optional if only an extra needs it."""
+    required = {one["name"] for one in _packages(with_extras=False)}
+    found: dict[str, Mapping[str, str]] = {}
+    for one in (*_packages(), *_bundled(), *_fetched()):
+        licence = "".join(listed["expression"] for listed in one.get("licenses", ()))
+        is_optional = one["purl"].startswith("pkg:pypi/") and one["name"] not in required
+        name = f"{one['name']} {one['version']}"
+        found[name] = {"name": name, "license": licence, "optional": "yes" if is_optional else ""}
+    return [found[name] for name in sorted(found)]
 
 
 def _bundled() -> Iterator[Component]:
@@ -87,7 +105,7 @@ def _bundled() -> Iterator[Component]:
         group, name, version = _coordinates(path)
         digest = {"hashes": [{"alg": "SHA-256", "content": hashlib.sha256(path.read_bytes()).hexdigest()}]}
         purl = f"pkg:maven/{group}/{name}@{version}" if group else f"pkg:generic/{name}@{version}"
-        yield _component("library", name, version, purl, **digest)
+        yield _component("library", name, version, purl, **digest, **_licence(name, declared_by_jar(path)))
 
 
 def _coordinates(path: Path) -> tuple[str, str, str]:
@@ -116,7 +134,8 @@ def _fetched() -> Iterator[Component]:
             name, version = _name_and_version(file)
             group = groups.get(name)
             purl = f"pkg:maven/{group}/{name}@{version}" if group else f"pkg:generic/{name}@{version}"
-            yield _component("library", name, version, purl, hashes=[{"alg": "SHA-256", "content": digest}])
+            hashes = [{"alg": "SHA-256", "content": digest}]
+            yield _component("library", name, version, purl, hashes=hashes, **_licence(name, ()))
 
 
 def main() -> None:
