@@ -66,6 +66,7 @@ class Program:
         self.catalog = empty_catalog(log)
         self.inserts = IdempotentInserts(log, name)
         self._is_executed = False
+        self._ended: dict[str, QueryHandle] = {}
         dialect = dialect_of(language)
         self._execution = ScriptExecutor(dialect, dialect.planner(self.catalog, properties), self._apply)
         runtime = _ScriptRuntime(log, settings, self._supervisor, clock, self.inserts, self._run_until_idle)
@@ -83,7 +84,8 @@ class Program:
 
     @property
     def running(self) -> dict[str, QueryHandle]:
-        return self._supervisor.running
+        """The running queries by name; after `close` those that ran until then, with their final progress."""
+        return self._supervisor.running or self._ended
 
     @property
     def failed(self) -> dict[str, HeadraceError]:
@@ -179,7 +181,8 @@ class Program:
         self._supervisor.wake()
 
     def close(self) -> None:
-        """Finish the current batches, query by query, and stop."""
+        """Finish the current batches and stop."""
+        self._ended |= self._supervisor.running
         self._supervisor.close()
 
 
