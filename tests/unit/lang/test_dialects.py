@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.access.secret_files import find_local_secret
 from headrace.client import Client
 from headrace.control.node import Node
 from headrace.errors import SourceNotFound, UnknownDialect
@@ -93,7 +94,8 @@ def test_statements_over_http_name_their_language(language: str, log: EmbeddedLo
         client.execute("CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;", language="ksql")
     with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
         assert set(node.catalog.queries) == {"CSAS_B", "CSAS_C_2"}
-        listed = Client(f"http://{server.host}:{server.port}")._exchange("/api/v1/statements").document()
+        operator = Client(f"http://{server.host}:{server.port}", token=find_local_secret(log.folder))
+        listed = operator._exchange("/api/v1/statements").document()
         assert [entry["language"] for entry in listed] == [language, language, "ksql"]
 
 
