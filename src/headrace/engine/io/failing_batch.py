@@ -162,6 +162,7 @@ class FailingBatchResume:
         """Continues after a record. After a crash in between, it fails once more, and is written only once."""
         what = f"query {self.manifest.query} failed {failing.failures} times at one record: {failing.reason}"
         if self.on_failing_record == STOP or place.topic not in self.manifest.topics:
+            self._store(replace(failing, failures=RECORD_ATTEMPTS - 1))  # each later start tries the record once
             raise RecordFailed(
                 what,
                 where=str(place),

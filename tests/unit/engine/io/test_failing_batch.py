@@ -142,9 +142,13 @@ def test_a_query_stops_at_the_record_if_configured(log: EmbeddedLog, checkpoint:
     assert caught.value.where == "topic s, partition 0, offset 5"
     assert dead_letters(log) == []
     assert query.processed == [b"0", b"1", b"2", b"3", b"4"]
-    query.bad = set()  # the code was corrected; the record is tried again
+    assert not query.run()  # each later start tries the record once
     with pytest.raises(RecordFailed):
         query.run()
+    query.bad = set()  # the code was corrected
+    assert query.run()
+    assert query.processed == [b"%d" % n for n in range(8)]
+    assert (dead_letters(log), read_skipped(checkpoint)) == ([], [])
 
 
 def test_failures_that_pass_leave_no_record_out(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
