@@ -155,11 +155,13 @@ class PullWorkers:
             is_done = not isinstance(error, PullQueryKilled | QueryTimeLimitExceeded | QueryKilled)
             raise
         finally:
-            process.detach()  # from here on nobody kills the worker for this query
-            if worker is not None:
-                self._running.remove(worker)
-                self._put_back(worker, is_done)
-            self._free.release()
+            try:
+                process.detach()  # from here on nobody kills the worker for this query
+                if worker is not None:
+                    self._running.remove(worker)
+                    self._put_back(worker, is_done)
+            finally:
+                self._free.release()
 
     def _wait(self) -> None:
         """Wait until a worker is free, for a short time, and not behind too many others."""
@@ -190,7 +192,11 @@ class PullWorkers:
             worker.close()
             if self._closed:
                 return
-            worker = PullWorker(self._settings)  # now, so that the next query does not wait for its start
+            try:
+                worker = PullWorker(self._settings)  # now, so that the next query does not wait for its start
+            except OSError as error:
+                _logger.warning("no pull worker could be started ahead of the next query: %s", error)
+                return
         with self._lock:
             if not self._closed:
                 self._idle.append(worker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -120,6 +121,21 @@ def test_a_worker_that_is_killed_ends_only_its_query(workers: PullWorkers, setti
 def test_a_result_that_is_not_read_to_its_end_frees_the_worker(workers: PullWorkers, settings: Settings) -> None:
     with workers.execute(request("SELECT ID, S FROM T;", settings), process()) as result:
         assert next(iter(result.batches))
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_a_worker_that_cannot_be_replaced_at_once_leaves_its_slot_free(
+    workers: PullWorkers, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    with (
+        monkeypatch.context() as full,
+        workers.execute(request("SELECT ID, S FROM T;", settings), process()) as result,
+    ):
+        assert next(iter(result.batches))
+        full.setattr(subprocess, "Popen", refuse)  # the worker is not free, and is ended
     assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
 
 
