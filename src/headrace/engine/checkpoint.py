@@ -144,9 +144,15 @@ class Checkpoint:
         _replace(self.folder / "manifest.json", json.dumps(_document(manifest), indent=2))
 
     def read_note(self, name: str) -> Any:
-        """A JSON document beside the manifest; None if there is none."""
+        """A JSON document beside the manifest; None if there is none. Raises StateUnreadable if it is damaged."""
         path = self.folder / name
-        return json.loads(path.read_text()) if path.exists() else None
+        try:
+            return json.loads(path.read_text()) if path.exists() else None
+        except ValueError as error:
+            raise self.unreadable_note(name) from error
+
+    def unreadable_note(self, name: str) -> StateUnreadable:
+        return self._damaged(f"its file {name} is damaged", self.folder / name)
 
     def write_note(self, name: str, document: Any) -> None:
         """Stores a JSON document beside the manifest; None removes it."""

@@ -266,8 +266,10 @@ class Supervisor:
     def made_progress(self, query: str, failure: HeadraceError) -> bool:
         """Whether a query that has failed is further than before: in its input, or in the search for a bad record."""
         running, has_narrowed = self.running.get(query), False
-        with suppress(HeadraceError), translate_errors(self.folder):
+        try:
             has_narrowed = count_failure(self._checkpoint_folder(query), failure)
+        except Exception as error:  # of one query: the others go on
+            _logger.warning("the failure of query %s was not counted: %r", query, error)
         return has_narrowed or (running is not None and running.progress.batches > 0)
 
     def unfinished_batch(self, query: str) -> int | None:

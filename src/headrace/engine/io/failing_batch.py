@@ -28,7 +28,7 @@ from headrace.contracts import Append, Log, dead_letter_topic
 from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.io.batch_cuts import BatchCuts, RecordPlace, batch_cuts
-from headrace.errors import HeadraceError, OutOfMemory, PythonWorkerLost, RecordFailed, TaskFailed
+from headrace.errors import HeadraceError, OutOfMemory, PythonWorkerLost, RecordFailed, StateUnreadable, TaskFailed
 from headrace.record import Record
 
 BATCH_ATTEMPTS = 3
@@ -83,14 +83,31 @@ def count_failure(folder: Path, error: HeadraceError) -> bool:
 
 
 def read_failing(checkpoint: Checkpoint) -> FailingBatch | None:
-    """What is known of a failing batch; None if there is none."""
-    document = checkpoint.read_note(_FAILING)
-    return None if document is None else FailingBatch(**document)
+    """What is known of a failing batch; None if there is none, or if it cannot be read: the search begins again."""
+    try:
+        document = checkpoint.read_note(_FAILING)
+        return None if document is None else _parsed(document)
+    except (StateUnreadable, TypeError) as error:
+        _logger.warning("%s of %s cannot be read: %s", _FAILING, checkpoint.folder.name, error)
+        return None
+
+
+def _parsed(document: Any) -> FailingBatch:
+    failing = FailingBatch(**document)
+    if not all(isinstance(number, int) for number in (failing.committed, failing.failures, failing.records)):
+        raise TypeError(f"not a number: {document}")
+    if not all(isinstance(position, dict | None) for position in (failing.cut, failing.until)):
+        raise TypeError(f"not a position: {document}")
+    return failing
 
 
 def read_skipped(checkpoint: Checkpoint) -> list[RecordPlace]:
     """The records that were left out, in the order in which the query would have read them."""
-    return [RecordPlace(**place) for place in checkpoint.read_note(_SKIPPED) or []]
+    places = checkpoint.read_note(_SKIPPED) or []
+    try:
+        return [RecordPlace(**place) for place in places]
+    except TypeError as error:
+        raise checkpoint.unreadable_note(_SKIPPED) from error
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from headrace.contracts import Append
 from headrace.control.queries.idle import IdleTracker
 from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.restart_policy import QueryFailure
-from headrace.control.queries.supervisor import Supervisor
+from headrace.control.queries.supervisor import Supervisor, checkpoint_folder
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.log_adapter import Position
-from headrace.errors import BadQuery, HeadraceError, LogBusy, ProcessLost
+from headrace.errors import BadQuery, HeadraceError, LogBusy, ProcessLost, TaskFailed
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
 from headrace.plan.nodes import Query
@@ -173,3 +174,14 @@ def test_workers_that_need_a_restart_are_restarted_with_their_queries(server: Se
     assert server.isolation.restarts == 1
     assert server.running is not None
     assert server.running is not before
+
+
+def test_a_failure_that_cannot_be_counted_does_not_end_the_pass(server: Server) -> None:
+    checkpoint = Checkpoint(checkpoint_folder(server.supervisor.folder, QUERY.id))
+    checkpoint.open(QUERY, "record", 2, ("v",))
+    (checkpoint.spark / "offsets").mkdir(parents=True)
+    (checkpoint.spark / "offsets" / "0").write_text("v1\n{}\n{}")
+    (checkpoint.folder / "failing.json").mkdir()
+    server.isolation.error = TaskFailed("query q failed")
+    server.reconcile_at(0.0)
+    assert server.told == [(QUERY.id, "restarting", 0)]

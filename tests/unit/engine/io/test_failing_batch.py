@@ -16,7 +16,15 @@ import pytest
 from headrace.contracts import Append, Log
 from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.io.failing_batch import FailingBatchResume, count_failure, read_failing, read_skipped
-from headrace.errors import HeadraceError, ProcessLost, PythonWorkerLost, RecordFailed, TaskFailed, UnexpectedFailure
+from headrace.errors import (
+    HeadraceError,
+    ProcessLost,
+    PythonWorkerLost,
+    RecordFailed,
+    StateUnreadable,
+    TaskFailed,
+    UnexpectedFailure,
+)
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
 from headrace.record import Record
@@ -173,6 +181,30 @@ def test_failures_that_no_record_causes_are_not_counted(
     for _ in range(20):
         assert not query.run(error)
     assert (read_failing(checkpoint), dead_letters(log)) == (None, [])
+
+
+DAMAGED = [b"", b"{", b"\xff\xfe", b"3", b"[1]", b'{"other": 1}', b'[{"other": 1}]']
+
+
+@pytest.mark.parametrize("content", [*DAMAGED, b'{"committed": "x", "failures": 1, "code": "", "reason": ""}'])
+def test_a_search_begins_again_if_its_note_cannot_be_read(
+    log: EmbeddedLog, checkpoint: Checkpoint, content: bytes
+) -> None:
+    fill(log, 4)
+    query = FakeQuery(log, checkpoint, {b"2"})
+    for _ in range(4):
+        assert not query.run()
+    (checkpoint.folder / "failing.json").write_bytes(content)
+    assert read_failing(checkpoint) is None
+    query.run_until_done()
+    assert query.processed == [b"0", b"1", b"3"]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_list_of_skipped_records_is_reported(checkpoint: Checkpoint, content: bytes) -> None:
+    (checkpoint.folder / "skipped.json").write_bytes(content)
+    with pytest.raises(StateUnreadable, match=r"skipped.json is damaged"):
+        read_skipped(checkpoint)
 
 
 @pytest.mark.parametrize("changes", range(1, 25))
