@@ -10,6 +10,9 @@ help: ## list the targets
 # These start Spark many times for a short while: the JVM's second compiler costs more than it saves.
 test conformance-ksql conformance-rest faults-log faults-engine faults-system faults-workers: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
+# Spark's Python processes import nothing from the working folder; here they run functions of the tests.
+conformance-ksql: export PYTHONPATH := $(CURDIR)
+
 demo: setup ## a server, a generated click stream, a Spark query and a live table in the terminal
 	@.venv/bin/headrace demo
 

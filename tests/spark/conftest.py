@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -15,9 +16,19 @@ from headrace.log.kafka import jars
 from headrace.settings import Settings, Size
 from tests import memory_and_spark
 
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tests_importable() -> Iterator[None]:
+    """Spark's Python processes import no folder by themselves, and run functions of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        yield
+
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tests_importable: None) -> Iterator[SparkSession]:
     settings = Settings.of(spark_driver_memory=Size(1 << 30))
     jars.fetch(settings)
     session = spark_session(settings, "tests", jars=jars.spark_jars(settings))
