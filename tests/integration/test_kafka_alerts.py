@@ -43,6 +43,8 @@ def test_a_second_server_fences_the_sender_of_the_first(kafka_settings: Settings
                     first.execute("CREATE TYPE late AS STRUCT<x INT>;")
             finally:
                 second.execute("DROP ALERT hot; DROP ALERT cold; DROP NOTIFIER ops; DROP STREAM readings DELETE TOPIC;")
-        ids = [one for posted in there.posted for one in json.loads(posted.body)["notices"]]
-        assert sorted(one["id"] for one in ids) == sorted(f"k{number}" for number in range(1, 12))
-        assert len(set(keys(there))) == len(there.posted)
+        # A message that the first server was sending when the second took over is sent again, under its id.
+        messages = {message["id"]: message for message in (json.loads(posted.body) for posted in there.posted)}
+        notices = [notice["id"] for message in messages.values() for notice in message["notices"]]
+        assert sorted(notices) == sorted(f"k{number}" for number in range(1, 12))
+        assert len(there.posted) - len(set(keys(there))) <= 1

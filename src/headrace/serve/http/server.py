@@ -29,6 +29,7 @@ from headrace.serve.http.trusted_proxies import TrustedProxies, parse_networks
 
 _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
+_KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL = 60, 15  # seconds
 _ACK_TIMEOUT = 30.0  # seconds after which the kernel drops a connection whose peer does not acknowledge data
 
 
@@ -58,10 +59,17 @@ class Server:
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _ACK_TIMEOUT))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._detect_lost_clients()
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._scheme = "http" if tls is None else "https"
         self._server = uvicorn.Server(_config(guarded, limits or ConnectionLimits(), tls))
+
+    def _detect_lost_clients(self) -> None:
+        """End idle connections whose client has vanished; accepted sockets inherit these options."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_INTERVAL)
 
     @property
     def address(self) -> str:

@@ -37,6 +37,10 @@ def world(text: str) -> World:
         ("DROP STREAM ro DELETE TOPIC;", "Cannot delete topic for read-only source: RO"),
         ("DROP TABLE rt DELETE TOPIC;", "Cannot delete topic for read-only source: RT"),
         (
+            "CREATE STREAM other (a INT) WITH (kafka_topic='s', format='JSON'); DROP STREAM s DELETE TOPIC;",
+            "Cannot delete topic s. Another stream or table has this topic.",
+        ),
+        (
             "CREATE STREAM o WITH (timestamp='t', timestamp_format='{bad') AS SELECT * FROM s;",
             "Invalid datetime format for config:TIMESTAMP_FORMAT",
         ),

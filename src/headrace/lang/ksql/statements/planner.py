@@ -127,6 +127,8 @@ class Planner:
         if statement.delete_topic and source.read_only:
             raise SourceReadOnly(f"Cannot delete topic for read-only source: {source.name}", span=statement.span)
         self._check_unused(source, statement)
+        if statement.delete_topic:
+            self._check_topic_unused(source, statement)
         ends = tuple(self.catalog.writers(source.name))
         for query in ends:
             del self.catalog.queries[query]
@@ -146,6 +148,15 @@ class Planner:
                 f"The following queries write into this source: [{', '.join(extra)}].",
                 span=node.span,
                 fix="TERMINATE these queries, or drop their results, first",
+            )
+
+    def _check_topic_unused(self, source: SourceInfo, node: ast.Ast) -> None:
+        """Refuse to delete a topic under another source, which the error does not name: it may be hidden."""
+        if any(other.topic == source.topic and other.name != source.name for other in self.catalog.sources.values()):
+            raise SourceInUse(
+                f"Cannot delete topic {source.topic}. Another stream or table has this topic.",
+                span=node.span,
+                fix=f"drop the others first, or leave the topic: DROP {source.kind.upper()} {source.name}",
             )
 
     # -- queries ----------------------------------------------------------------------------------------------------
