@@ -131,7 +131,13 @@ class KafkaCuts:
         return position
 
     def earlier(self, end: Any, other: Any) -> Any:
-        return {topic: {p: min(at, other[topic][p]) for p, at in ends.items()} for topic, ends in end.items()}
+        return {topic: self._earlier(topic, ends, other.get(topic, {})) for topic, ends in end.items()}
+
+    def _earlier(self, topic: str, ends: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+        """A partition that the other position does not have is newer: it ends where it starts."""
+        added = self.log.bounds(topic) if ends.keys() - others.keys() else {}
+        starts = {str(partition): bounds.start for partition, bounds in added.items()}
+        return {p: min(at, others.get(p, starts.get(p, 0))) for p, at in ends.items()}
 
     def only(self, after: Any, end: Any) -> RecordPlace | None:
         for topic, partition, start, stop in self._parts(after, end):
