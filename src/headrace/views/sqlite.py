@@ -83,10 +83,11 @@ class SqliteView:
             self._disconnect()
             self._idle = []
             self._unlink()
-        reason, self._damage = self._damage, ""
+        reason = self._damage
         self._open()
         with self._writing() as db:
             _moved(db, ViewState(), ViewState(1, {}, -1, 0, 1, f"its file was damaged: {reason}"))
+        self._damage = ""  # last: if the disk is full, the next call tries again
         return True
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -98,7 +99,8 @@ class SqliteView:
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
         """Opens a read transaction. Connections are reused: opening one takes longer than looking up a row."""
-        db, idle = self._reader(), self._idle
+        idle = self._idle  # first: `recover` may replace it while a connection is opened
+        db = self._reader()
         try:
             db.execute("BEGIN")
             try:

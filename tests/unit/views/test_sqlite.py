@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -133,6 +133,23 @@ def test_a_file_that_is_damaged_while_it_is_open_is_rebuilt(tmp_path: Path) -> N
                 pass
             assert len(all_rows(view)) == 5000
             assert "its file was damaged" in view.state().reason
+
+
+def test_a_rebuild_that_fails_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    with closing(view_in(tmp_path, SOURCE)) as view:
+        view.apply(view.state(), [(1, (1,), (None,) * 13)], {0: 9})
+        with suppress(ViewDamaged), view.snapshot():
+            raise sqlite3.DatabaseError("database disk image is malformed")
+        with monkeypatch.context() as full:
+            full.setattr(sqlite3, "connect", refuse)
+            with pytest.raises(Exception, match="unable to open"):
+                view.recover()
+        assert view.recover()
+        assert (view.state().position, view.state().rebuilt) == ({}, 1)
+        assert not view.recover()
 
 
 def test_a_recreated_topic_rebuilds_the_view(tmp_path: Path) -> None:
