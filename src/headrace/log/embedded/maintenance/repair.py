@@ -26,6 +26,8 @@ from headrace.log.embedded.storage.store import transaction, translate_errors
 ASIDE = "damaged"
 """The folder, in the data folder, to which damaged files are moved."""
 _DATABASE_KINDS = frozenset({"database", "sequences"})
+_DATABASES = ("log.db", "groups.db")
+_REBUILD = "rebuild the database from its tables"
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,12 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 def plan(folder: Path, findings: Sequence[CheckFinding], *, skip_lost: bool) -> list[RepairStep]:
     """What `repair` would do about the findings of a check; raises if the database cannot be repaired."""
-    if (missing := missing_database(folder)) is not None:
+    interrupted = _interrupted(folder)
+    if (missing := missing_database(folder)) is not None and "log.db" not in interrupted:
         raise _not_repairable(missing, folder)
-    steps = [
-        RepairStep(
-            "rebuild the database from its tables" if one.kind == "database" else "accept the lost rows", one.where
-        )
+    steps = [RepairStep(_REBUILD, str(folder / name)) for name in interrupted]
+    steps += [
+        RepairStep(_REBUILD if one.kind == "database" else "accept the lost rows", one.where)
         for one in findings
         if one.damage and one.kind in _DATABASE_KINDS
     ]
@@ -71,8 +73,10 @@ def repair(folder: Path, *, skip_lost: bool) -> list[CheckFinding]:
     """Repairs the folder, which must be held by `exclusive`; returns the damage that is left."""
     aside = folder / ASIDE
     aside.mkdir(exist_ok=True)
+    for name in _interrupted(folder):
+        _put_in_place(folder, name, aside)
     found = check(folder).damage
-    for name in ("log.db", "groups.db"):
+    for name in _DATABASES:
         if any(one.kind == "database" and one.where.endswith(name) for one in found):
             _rebuild(folder, name, aside)
     found = check(folder).damage
@@ -84,7 +88,7 @@ def repair(folder: Path, *, skip_lost: bool) -> list[CheckFinding]:
 
 def _rebuild(folder: Path, name: str, aside: Path) -> None:
     """Copies the tables into a new database. Fails without effect if a table cannot be read completely."""
-    path, new = folder / name, folder / f"{name}.rebuilt"
+    path, new = folder / name, _rebuilt(folder, name)
     new.unlink(missing_ok=True)
     try:
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
@@ -94,11 +98,32 @@ def _rebuild(folder: Path, name: str, aside: Path) -> None:
     except (sqlite3.Error, UnicodeDecodeError) as error:
         new.unlink(missing_ok=True)
         raise _not_repairable(f"{name} cannot be read completely: {error}", folder) from error
+    _put_in_place(folder, name, aside)
+
+
+def _put_in_place(folder: Path, name: str, aside: Path) -> None:
+    """Replaces a database by the rebuilt one. After a crash between the renames, the next repair finishes them."""
+    path = folder / name
     for suffix in ("", "-wal", "-shm"):
         old = Path(f"{path}{suffix}")
         if old.exists():
             old.rename(_free(aside / old.name))
-    new.rename(path)
+    _rebuilt(folder, name).rename(path)
+
+
+def _interrupted(folder: Path) -> list[str]:
+    """The databases that were rebuilt completely (without a journal), and of which only the old one was moved aside."""
+    return [
+        name
+        for name in _DATABASES
+        if not (folder / name).exists()
+        and (new := _rebuilt(folder, name)).exists()
+        and not Path(f"{new}-journal").exists()
+    ]
+
+
+def _rebuilt(folder: Path, name: str) -> Path:
+    return folder / f"{name}.rebuilt"
 
 
 def _copy_tables(db: sqlite3.Connection, path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,51 @@ def test_a_database_with_damaged_indexes_is_rebuilt(folder: Path) -> None:
     assert _repaired(folder, skip_lost=False) == []
     assert read_all(folder) == before
     assert (folder / "damaged" / "log.db").exists()
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_repair_that_ended_between_its_renames_is_finished(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    before = read_all(folder)
+    _damage_index(folder / "log.db")
+    Path(folder / "log.db-wal").touch()
+    rename, done = Path.rename, itertools.count()
+
+    def crashing(path: Path, target: Path) -> Path:
+        if next(done) == renames:
+            raise CrashError
+        return rename(path, target)
+
+    with monkeypatch.context() as patched, suppress(CrashError):
+        patched.setattr(Path, "rename", crashing)
+        _repaired(folder, skip_lost=False)
+    with exclusive(folder):
+        _planned_repair(folder)
+    assert check(folder).damage == []
+    assert read_all(folder) == before
+
+
+class CrashError(Exception):
+    pass
+
+
+def test_a_repair_of_groups_that_ended_between_its_renames_is_finished(folder: Path) -> None:
+    read_all(folder)
+    (folder / "groups.db").rename(folder / "groups.db.rebuilt")
+    with exclusive(folder):
+        assert [step.where for step in plan(folder, check(folder).findings, skip_lost=False)] == [
+            str(folder / "groups.db")
+        ]
+        assert repair(folder, skip_lost=False) == []
+    assert (folder / "groups.db").exists()
+
+
+def test_a_rebuilt_database_that_is_not_complete_is_not_used(folder: Path) -> None:
+    (folder / "log.db").rename(folder / "log.db.rebuilt")
+    (folder / "log.db.rebuilt-journal").touch()
+    with exclusive(folder), pytest.raises(NotRepairable, match="missing"):
+        _planned_repair(folder)
 
 
 def _damage_index(path: Path) -> None:
