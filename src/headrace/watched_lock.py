@@ -57,7 +57,7 @@ class WatchedLock:
             acquired = self._lock.acquire(timeout=max(self._timeout - self._report_after, 0))
         if not acquired:
             raise ServerBusy(
-                f'{self.name}: "{self.holder}" is not done after {self._timeout:g} s',
+                f"{self.name}: what came before is not done after {self._timeout:g} s",
                 where=waiter,
                 fix="send the request again later; if this remains, see `headrace logs`",
             )

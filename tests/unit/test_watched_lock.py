@@ -54,8 +54,9 @@ def test_a_long_wait_is_counted_and_shown_while_it_lasts() -> None:
 
 def test_no_wait_is_endless() -> None:
     lock = WatchedLock("another lock", report_after=0.01, timeout=0.05)
-    with held_elsewhere(lock), pytest.raises(ServerBusy, match="the holder"), lock:
+    with held_elsewhere(lock), pytest.raises(ServerBusy, match="another lock") as refused, lock:
         pass
+    assert "the holder" not in str(refused.value)  # it may be the statement of another user
 
 
 def test_the_holder_may_take_it_again() -> None:

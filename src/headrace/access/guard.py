@@ -123,11 +123,18 @@ class Guard:
         return self.revalidate(Principal(claims.name, credential="token", generation=claims.generation))
 
     def by_session(self, cookie: str) -> tuple[Principal, Session] | None:
+        """None if there is no such session. One from before a password change is ended here."""
         session = self.sessions.find(cookie)
         if session is None:
             return None
         principal = replace(session.principal, credential="session")
-        return principal if principal.name == LOCAL.name else self.revalidate(principal), session
+        if principal.name == LOCAL.name:
+            return principal, session
+        try:
+            return self.revalidate(principal), session
+        except NotAuthenticated:
+            self.sessions.end(cookie)
+            return None
 
     def make_token(self, name: str, life: timedelta | None = None) -> tuple[str, str, float]:
         """Create a token for an existing user; returns the token, its id and its expiry."""

@@ -27,6 +27,8 @@ from headrace.serve.caller import CSRF, RequestCredentials, is_local_request, se
 from headrace.serve.console import urls
 from headrace.serve.ksql import errors as ksql
 
+Run = Callable[..., Awaitable[Principal]]
+"""How credentials are verified: `run` or, during a response, `run_started` of `Admission`."""
 _OUR_PATHS = ("/api/", "/metrics")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -46,7 +48,7 @@ class AuthenticationMiddleware:
             return
         shown = RequestCredentials(scope)
         try:
-            principal = await self._principal(scope, shown)
+            principal = await self._principal(scope, shown, self._admission.run)
             if principal is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
                 raise NotAuthenticated(
                     "credentials are missing or invalid", fix="send a token: Authorization: Bearer ..."
@@ -64,9 +66,9 @@ class AuthenticationMiddleware:
 
     # -- the principal ----------------------------------------------------------------------------------------------
 
-    async def _principal(self, scope: Any, shown: RequestCredentials) -> Principal:
+    async def _principal(self, scope: Any, shown: RequestCredentials, run: Run) -> Principal:
         if (given := shown.get(b"authorization")) is not None:
-            return await self._by_header(given, scope)
+            return await self._by_header(given, scope, run)
         cookie = session_cookie(shown)
         if cookie is not None and (found := self._guard.by_session(cookie)) is not None:
             principal, session = found
@@ -83,7 +85,7 @@ class AuthenticationMiddleware:
             return principal
         return ANONYMOUS if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
 
-    async def _by_header(self, given: str, scope: Any) -> Principal:
+    async def _by_header(self, given: str, scope: Any, run: Run) -> Principal:
         kind, _, value = given.strip().partition(" ")
         value = value.strip()
         if kind.lower() == "bearer":
@@ -91,17 +93,13 @@ class AuthenticationMiddleware:
                 return LOCAL
             if (claims := self._guard.tokens.known(value)) is not None:
                 return self._guard.by_token(value, claims)
-            return await self._verified(scope, self._guard.by_token, value)
+            return await _verified(run, scope, self._guard.by_token, value)
         if kind.lower() == "basic":
             name, password = _basic(value)
-            return await self._verified(scope, self._guard.by_password, name, password, _address(scope))
+            return await _verified(run, scope, self._guard.by_password, name, password, _address(scope))
         raise NotAuthenticated(
             f'"{kind[:20]}" is not a supported authentication scheme', fix="send Bearer with a token, or Basic"
         )
-
-    async def _verified(self, scope: Any, verify: Callable[..., Principal], *shown: str) -> Principal:
-        """Verify credentials on a thread. Who sends them is not known yet, so addresses take turns."""
-        return await self._admission.run(WorkClass.AUTHENTICATION, _address(scope), verify, *shown)
 
     async def _note(self, error: HeadraceError, scope: Any, shown: RequestCredentials) -> None:
         """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
@@ -109,7 +107,7 @@ class AuthenticationMiddleware:
         if isinstance(error, NotAuthenticated) and given[:6].lower() == "bearer":
             address = _address(scope)
             note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
-            await self._admission.go_on(WorkClass.AUTHENTICATION, address, note)
+            await self._admission.run_started(WorkClass.AUTHENTICATION, address, note)
 
     # -- long-running responses -------------------------------------------------------------------------------------
 
@@ -123,7 +121,8 @@ class AuthenticationMiddleware:
             if guard.users.state is state and is_known():
                 return
             now = guard.users.state
-            if not now.rights(await self._principal(scope, shown)).same(rights):
+            principal = await self._principal(scope, shown, self._admission.run_started)
+            if not now.rights(principal).same(rights):
                 raise NotAuthenticated(
                     "the privileges have changed since the connection was opened", fix="connect again"
                 )
@@ -167,6 +166,11 @@ def _is_known(guard: Guard, shown: RequestCredentials) -> Callable[[], bool]:
         return lambda: guard.tokens.known(token.strip()) is not None
     cookie = None if kind else session_cookie(shown)
     return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
+
+
+async def _verified(run: Run, scope: Any, verify: Callable[..., Principal], *shown: str) -> Principal:
+    """Verify credentials on a thread. Who sends them is not known yet, so addresses take turns."""
+    return await run(WorkClass.AUTHENTICATION, _address(scope), verify, *shown)
 
 
 def _address(scope: Any) -> str:

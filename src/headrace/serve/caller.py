@@ -59,7 +59,7 @@ async def audit_refusal(guard: Guard, admission: Admission, connection: HTTPConn
     if isinstance(error, NotAllowed | CodeRefused):
         principal = request_rights(connection).principal.name
         note = partial(guard.audit.note_once, "refused", principal, what=error.what)
-        await admission.go_on(WorkClass.AUTHENTICATION, principal, note)
+        await admission.run_started(WorkClass.AUTHENTICATION, principal, note)
 
 
 def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:

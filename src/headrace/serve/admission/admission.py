@@ -44,7 +44,7 @@ class Admission:
         async with self.queues[work].slot(principal):
             return await anyio.to_thread.run_sync(partial(do, *given, **named), limiter=self._threads[work])
 
-    async def go_on(
+    async def run_started(
         self,
         work: WorkClass,
         principal: str,

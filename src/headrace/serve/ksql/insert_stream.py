@@ -70,7 +70,7 @@ class InsertStreamResponse(Response):
         except HeadraceError as error:
             await audit_refusal(node.guard, self._admission, request, error)
             return error_response(error)
-        insert = partial(self._admission.go_on, WorkClass.INSERT, principal, inserter.insert)
+        insert = partial(self._admission.run_started, WorkClass.INSERT, principal, inserter.insert)
         return AcknowledgementResponse(insert, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
 
 

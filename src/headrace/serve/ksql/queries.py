@@ -157,7 +157,7 @@ class QueryEndpoints:
         begun = await _while_connected(request, processes, work)
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
-        following = partial(self._admission.go_on, WorkClass.PULL, principal, next, parts, None)
+        following = partial(self._admission.run_started, WorkClass.PULL, principal, next, parts, None)
         release = partial(self._admission.release, parts.close)
         return PullResponse(begun, following, release, ends_at, shape.content_type)
 

@@ -166,6 +166,18 @@ def test_a_session_ends_by_log_out(place: Place) -> None:
     assert place.nobody.showing(cookie="headrace_session=x")("GET", SESSION).status == 401
 
 
+def test_a_browser_whose_session_is_no_longer_valid_logs_in_again(place: Place) -> None:
+    place.user("alice", "reader")
+    browser, _, given = _logged_in(place)
+    place.node.guard.users.set_password("alice", "another password", by="local")
+    assert browser("GET", "/ui/log-in").status == 404  # no redirect to itself; this server has no console
+    page = browser("GET", "/ui/topics")
+    assert (page.status, page.headers["location"]) == (303, "/ui/log-in?next=/ui/topics")
+    assert browser("GET", SESSION).status == 401
+    assert browser("POST", SESSION, {"user": "alice", "password": "another password"}).status == 201
+    assert place.node.guard.sessions.find(SimpleCookie(given)["headrace_session"].value) is None
+
+
 def test_only_a_hash_of_the_cookie_is_stored(place: Place) -> None:
     place.user("alice", "writer")
     browser, _, given = _logged_in(place)
@@ -196,6 +208,13 @@ def test_users_change_their_own_password(place: Place) -> None:
     assert browser("PUT", "/api/v1/password", {**body, "old": PASSWORD}, x_csrf_token=csrf).status == 204
     assert browser("GET", SESSION).status == 401
     assert place.nobody("POST", "/api/v1/tokens", {"user": "alice", "password": "another password"}).status == 201
+
+
+def test_the_body_of_a_log_in_is_small(place: Place) -> None:
+    alice = place.user("alice", "reader")
+    large = {"user": "alice", "password": "x" * (8 << 10), "old": PASSWORD, "new": "x"}
+    for method, path in (("POST", "/api/v1/tokens"), ("POST", SESSION), ("PUT", "/api/v1/password")):
+        assert alice(method, path, large).status == 413, path
 
 
 # -- what is changed elsewhere, and what is noted -------------------------------------------------------------------

@@ -74,6 +74,12 @@ def test_a_local_user_reads_and_writes_data_and_drops_what_it_has_created(local:
     assert local.node.catalog.owners.keys().isdisjoint({"source MINE", "topic mine", f"query {query}"})
 
 
+def test_a_topic_of_a_local_user_needs_the_secret_to_be_deleted(local: Place) -> None:
+    assert local.nobody("POST", "/api/v1/topics", {"name": "t"}).status == 201
+    assert local.nobody("DELETE", "/api/v1/topics/t").code == "secret-required"
+    assert _operator(local)("DELETE", "/api/v1/topics/t").status == 204
+
+
 def test_a_local_user_leaves_the_things_of_others(local: Place) -> None:
     query = next(name for name in local.node.catalog.queries if "COPIES" in name)
     client = local.nobody

@@ -27,6 +27,7 @@ from headrace.serve.caller import COOKIE
 from headrace.settings import parse_duration
 
 _MOST_ENTRIES = 1_000
+_MAX_LOGIN_BYTES = 8 << 10  # of a body that clients send before they are known, or with passwords
 
 
 # -- logging in -----------------------------------------------------------------------------------------------------
@@ -329,12 +330,36 @@ def verify_audit_chain(context: RequestContext, params: VerifyAuditRequest) -> A
 
 
 ROUTES = (
-    Route("POST", "/tokens", log_in, 201, needs=AccessLevel.ANYBODY, work=WorkClass.AUTHENTICATION),
-    Route("POST", "/session", begin_session, 201, needs=AccessLevel.ANYBODY, work=WorkClass.AUTHENTICATION),
+    Route(
+        "POST",
+        "/tokens",
+        log_in,
+        201,
+        most=_MAX_LOGIN_BYTES,
+        needs=AccessLevel.ANYBODY,
+        work=WorkClass.AUTHENTICATION,
+    ),
+    Route(
+        "POST",
+        "/session",
+        begin_session,
+        201,
+        most=_MAX_LOGIN_BYTES,
+        needs=AccessLevel.ANYBODY,
+        work=WorkClass.AUTHENTICATION,
+    ),
     Route("GET", "/session", get_session, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
     Route("DELETE", "/session", end_session, 204, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
     Route("POST", "/session/links", create_login_link, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
-    Route("PUT", "/password", change_password, 204, needs=AccessLevel.KNOWN, work=WorkClass.AUTHENTICATION),
+    Route(
+        "PUT",
+        "/password",
+        change_password,
+        204,
+        most=_MAX_LOGIN_BYTES,
+        needs=AccessLevel.KNOWN,
+        work=WorkClass.AUTHENTICATION,
+    ),
     Route("DELETE", "/tokens/{id}", revoke_token, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
     Route("GET", "/users", list_users, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
     Route("POST", "/users", add_user, 201, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),

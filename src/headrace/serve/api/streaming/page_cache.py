@@ -64,7 +64,7 @@ class TailPageCache:
         key = (turn, topic.name, grows, tuple(sorted(positions.items())))
         if key not in self._read:
             read = partial(read_tail_page, self._log, topic, dict(positions), grows=grows)
-            reading = self._admission.go_on(WorkClass.PUSH, _SHARED, read)
+            reading = self._admission.run_started(WorkClass.PUSH, _SHARED, read)
             self._read[key] = asyncio.ensure_future(reading)
             while len(self._read) > _MAX_PAGES:
                 self._read.popitem(last=False)
