@@ -221,3 +221,21 @@ def test_booleans_are_parsed() -> None:
     ] * 4
     with pytest.raises(ValueError, match="true or false"):
         parse_value(bool, "maybe")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        ("max_statements_running", 0, 1),
+        ("max_inserts_running", -1, 1),
+        ("max_pulls_running", -1, 0),
+        ("max_queued", 0, 1),
+    ],
+)
+def test_a_limit_of_a_server_below_its_minimum_is_refused(file: Path, name: str, value: int, least: int) -> None:
+    for written in (value, f'"{value}"'):
+        file.write_text(f"[server]\n{name} = {written}\n")
+        with pytest.raises(BadSetting, match=f"it is at least {least}"):
+            load_settings(environ={}, file=file)
+    file.write_text(f"[server]\n{name} = {least}\n")
+    assert getattr(load_settings(environ={}, file=file).server, name) == least

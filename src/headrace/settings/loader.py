@@ -214,13 +214,20 @@ def _nearest(name: str, specs: Iterable[SettingSpec]) -> SettingSpec | None:
 
 def _value(spec: SettingSpec, given: Any, layer: _Layer) -> Any:
     try:
-        if isinstance(given, str):
-            return parse_value(spec.type, given)
-        if isinstance(given, bool) != (spec.type is bool):
-            raise ValueError("true and false are valid only for settings that are on or off")
-        if spec.type is timedelta and isinstance(given, int | float):
-            return timedelta(seconds=given)
-        return given if isinstance(given, spec.type) else spec.type(given)
+        value = _parsed(spec, given)
+        if spec.least is not None and value < spec.least:
+            raise ValueError(f"it is at least {spec.least}")
+        return value
     except (TypeError, ValueError) as error:
         what = f"setting {layer.spell(spec)} cannot be {given!r}: {error}"
         raise BadSetting(what, where=layer.where, fix=spec.doc) from error
+
+
+def _parsed(spec: SettingSpec, given: Any) -> Any:
+    if isinstance(given, str):
+        return parse_value(spec.type, given)
+    if isinstance(given, bool) != (spec.type is bool):
+        raise ValueError("true and false are valid only for settings that are on or off")
+    if spec.type is timedelta and isinstance(given, int | float):
+        return timedelta(seconds=given)
+    return given if isinstance(given, spec.type) else spec.type(given)

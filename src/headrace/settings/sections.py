@@ -12,8 +12,8 @@ from headrace.errors import BadSetting
 from headrace.settings.values import Size
 
 
-def setting(default: Any, doc: str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"doc": doc, "secret": secret})
+def setting(default: Any, doc: str, *, secret: bool = False, least: int | None = None) -> Any:
+    return field(default=default, metadata={"doc": doc, "secret": secret, "least": least})
 
 
 @dataclass(frozen=True)
@@ -158,17 +158,20 @@ class ServerSettings:
     max_connections_per_address: int = setting(
         400, "How many connections one client address may have open; 0: no limit."
     )
-    max_statements_running: int = setting(16, "How many requests with statements run at the same time.")
+    max_statements_running: int = setting(16, "How many requests with statements run at the same time.", least=1)
     max_inserts_running: int = setting(
-        32, "How many requests that write records run at the same time; they mostly wait for the disk."
+        32, "How many requests that write records run at the same time; they mostly wait for the disk.", least=1
     )
     max_pulls_running: int = setting(
-        0, "How many requests that read rows or records run at the same time; 0: four more than the machine has cores."
+        0,
+        "How many requests that read rows or records run at the same time; 0: four more than the machine has cores.",
+        least=0,
     )
     max_queued: int = setting(
         256,
         "How many requests of each class (statements, inserts, pull queries ...) may wait; one user may have half of "
         "them. More are refused.",
+        least=1,
     )
     queue_timeout: timedelta = setting(
         timedelta(seconds=10), "How long a request may wait before the server starts it; then it is refused."
@@ -307,6 +310,7 @@ class SettingSpec:
     default: Any
     doc: str
     secret: bool
+    least: int | None
 
     @property
     def key(self) -> str:
@@ -340,7 +344,7 @@ def find_setting(name: str) -> SettingSpec | None:
 def _declared(section: str, kind: type) -> list[SettingSpec]:
     types = get_type_hints(kind)
     return [
-        SettingSpec(section, item.name, types[item.name], item.default, item.metadata["doc"], item.metadata["secret"])
+        SettingSpec(section, item.name, types[item.name], item.default, **item.metadata)
         for item in dataclasses.fields(kind)
     ]
 

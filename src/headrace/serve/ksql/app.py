@@ -37,13 +37,13 @@ def ksql_routes(node: Node, budget: BodyBudget, admission: Admission) -> list[Ro
     """The routes over a node; bodies share the budget of all requests to the server."""
     endpoints = QueryEndpoints(node, admission)
     handlers = {
-        "/query": endpoints.query,
-        "/query-stream": endpoints.query_stream,
-        "/close-query": endpoints.close_query,
+        "/query": (endpoints.query, WorkClass.PULL),
+        "/query-stream": (endpoints.query_stream, WorkClass.PULL),
+        "/close-query": (endpoints.close_query, None),  # it frees something, so it is never refused
     }
     routes = [
-        Route(path, _query_handler(node, budget, admission, answer), methods=["POST"])
-        for path, answer in handlers.items()
+        Route(path, _query_handler(node, budget, admission, answer, work), methods=["POST"])
+        for path, (answer, work) in handlers.items()
     ]
     inserts = Route("/inserts-stream", insert_stream_endpoint(node, budget, admission), methods=["POST"])
     return [*(_route(node, budget, admission, *row) for row in ROUTES), *routes, inserts]
@@ -142,12 +142,17 @@ def _route(
 
 
 def _query_handler(
-    node: Node, budget: BodyBudget, admission: Admission, answer: Callable[[Request, Body], Awaitable[Response]]
+    node: Node,
+    budget: BodyBudget,
+    admission: Admission,
+    answer: Callable[[Request, Body], Awaitable[Response]],
+    work: WorkClass | None,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
         try:
-            admission.check(WorkClass.PULL, request_rights(request).principal.name)
+            if work is not None:
+                admission.check(work, request_rights(request).principal.name)
             with budget.share() as take:
                 body = await _body(request, take)
                 return await answer(request, body)

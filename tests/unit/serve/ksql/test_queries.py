@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -76,10 +77,10 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 @contextmanager
-def serving(tmp_path: Path, kind: type[Node] = Node) -> Iterator[Client]:
+def serving(tmp_path: Path, kind: type[Node] = Node, **settings: Any) -> Iterator[Client]:
     with (
         EmbeddedLog(tmp_path / "data") as log,
-        kind(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node,
+        kind(log, Settings.of(storage_data=log.folder, **settings), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
     ):
         node.execute(DECLARED)
@@ -236,6 +237,35 @@ def test_a_push_query_stops_when_its_client_disconnects(client: Client) -> None:
         response.close()
     client.append("clicks", ("/a", {"N": 1}))
     wait_until(lambda: not len(client.node.push_queries))
+
+
+class SlowNode(Node):
+    """Plans queries on `slow` when it is told to."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.begun, self.free, plan = threading.Event(), threading.Event(), self.plan_transient_query
+
+        def planned(text: str, *args: Any, **named: Any) -> Any:
+            if "slow" in text:
+                self.begun.set()
+                self.free.wait(30)
+            return plan(text, *args, **named)
+
+        self.plan_transient_query = planned
+
+
+def test_a_push_query_can_be_closed_while_the_quota_of_queries_is_used_up(tmp_path: Path) -> None:
+    with serving(tmp_path, SlowNode, quota_queries=1) as client, ThreadPoolExecutor(1) as pool:
+        assert isinstance(client.node, SlowNode)
+        with closing(client.post("/query-stream", {"sql": "SELECT * FROM clicks EMIT CHANGES;"})) as pushed:
+            query = json.loads(pushed.readline())["queryId"]
+            slow = pool.submit(client.query, "SELECT * FROM slow;")
+            assert client.node.begun.wait(30)
+            assert client.query("SELECT * FROM clicks;")[0] == 429
+            assert client.post("/close-query", {"queryId": query}).status == 200
+            client.node.free.set()
+            assert slow.result(30)[0] == 400
 
 
 def test_equal_push_queries_share_one_feed(client: Client) -> None:
