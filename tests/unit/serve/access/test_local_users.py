@@ -117,7 +117,8 @@ def test_a_local_user_leaves_the_things_of_others(local: Place) -> None:
 
 def test_what_a_local_user_builds_on_things_of_others_does_not_make_them_its_own(local: Place) -> None:
     client, operator = local.nobody, _operator(local)
-    _done(client, "CREATE STREAM OVER (ID INT KEY, REGION STRING) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON');")
+    assert operator("POST", "/api/v1/topics", {"name": "theirs"}).status == 201
+    _done(client, "CREATE STREAM OVER (ID INT KEY, REGION STRING) WITH (KAFKA_TOPIC='theirs', VALUE_FORMAT='JSON');")
     _refused(client, "DROP STREAM OVER DELETE TOPIC;")
     _done(client, "DROP STREAM OVER;")
     _done(client, f"CREATE STREAM MINE {SHAPE.format(topic='mine')}")
