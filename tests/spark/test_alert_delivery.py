@@ -86,7 +86,8 @@ def test_notices_are_written_once_and_sent_across_kills(tmp_path: Path) -> None:
     assert len(set(ids)) == 6
     told = [one["id"] for posted in there.posted for one in json.loads(posted.body)["notices"]]
     assert set(told) == set(ids)
-    assert len(there.posted) <= len({posted.headers["idempotency-key"] for posted in there.posted}) + 1
+    # Each of the two kills may find a message of the other notifier that was sent and has no stored outcome yet.
+    assert len(there.posted) <= len({posted.headers["idempotency-key"] for posted in there.posted}) + 2
     assert sum("d0 is hot" in mail for mail in post.mails) >= 1
     assert all("word=planted-in-folder" in posted.path for posted in there.posted)
     assert files_with(b"planted", settings.storage.data) == [settings.storage.data / "secrets" / "word"]

@@ -63,6 +63,10 @@ def test_a_dead_process_does_not_affect_the_others(log: EmbeddedLog, settings: S
         assert (values(log, "BIG"), values(log, "FINAL")) == ([{"N": 20}, {"N": 30}], [{"N": 1}])
         everything += [process for name in program.running for process in processes(program, name)]
 
+        def stop_at_the_end() -> None:
+            if len(values(log, "FINAL")) == 2 and program.failed:
+                program.stopping.set()
+
         # One cannot go on at all.
         untouched = program.running["CTAS_FINAL_1"]
         log.delete_topic("BIG")
@@ -70,7 +74,7 @@ def test_a_dead_process_does_not_affect_the_others(log: EmbeddedLog, settings: S
         clock.advance(timedelta(seconds=20))
         program.wake()
         with pytest.raises(HeadraceError):  # in the end
-            program.wait(on_poll=lambda: program.stopping.set() if len(values(log, "FINAL")) == 2 else None)
+            program.wait(on_poll=stop_at_the_end)
         assert program.failed.keys() == {"CSAS_BIG_0"}
         assert program.running["CTAS_FINAL_1"] is untouched
         assert untouched.is_active
