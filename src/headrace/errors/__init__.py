@@ -15,7 +15,7 @@ Each module has the errors of one area; import them from this package.
 
 from headrace.errors.access import *
 from headrace.errors.alerts import *
-from headrace.errors.base import CODES, HeadraceError, Retry, StatementError, Stop, UserError
+from headrace.errors.base import CODES, HeadraceError, Retry, StatementError, Stop, UserError, error_from_dict
 from headrace.errors.client import *
 from headrace.errors.configuration import *
 from headrace.errors.formats import *

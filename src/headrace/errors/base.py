@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 from headrace.span import Span, place, underlined
 
@@ -43,6 +44,11 @@ class HeadraceError(Exception):
     def as_dict(self) -> dict[str, str | None]:
         """The error as JSON; the only JSON form of errors."""
         return {"code": self.code, "what": self.what, "where": self.where, "fix": self.fix}
+
+
+def error_from_dict(document: Mapping[str, Any]) -> HeadraceError:
+    """Rebuild an error from its `as_dict` form."""
+    return CODES[document["code"]](document["what"], where=document["where"], fix=document["fix"])
 
 
 def _rebuild(cls: type[HeadraceError], what: str, where: str | None, fix: str | None) -> HeadraceError:

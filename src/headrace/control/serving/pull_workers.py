@@ -25,13 +25,13 @@ from headrace.control.serving.pull_execution import PullResult
 from headrace.control.serving.pull_protocol import LENGTH, FrameType, PullRequest
 from headrace.control.serving.result_rows import ResultRow
 from headrace.errors import (
-    CODES,
     HeadraceError,
     PullQueryKilled,
     QueryEnded,
     QueryKilled,
     QueryTimeLimitExceeded,
     ServerBusy,
+    error_from_dict,
 )
 from headrace.import_path import child_environment
 from headrace.settings import Settings
@@ -241,7 +241,7 @@ def _frames(worker: PullWorker, request: PullRequest, deadline: float, process: 
             if frame is FrameType.END:
                 return
             if frame is FrameType.FAILED:
-                raise CODES[content["code"]](content["what"], where=content["where"], fix=content["fix"])
+                raise error_from_dict(content)
             yield content
     except TimeoutError:
         raise _too_slow(request.settings) from None

@@ -29,7 +29,6 @@ from headrace.control.workers.protocol import (
     QueryAssignment,
     WorkerCommand,
     WorkerConfig,
-    error_from_dict,
 )
 from headrace.control.workers.scratch import ScratchDirectory
 from headrace.control.workers.spark_log import open_for_append
@@ -37,7 +36,7 @@ from headrace.engine.log_adapter import Position
 from headrace.engine.progress import Progress
 from headrace.engine.query import PreparedQuery
 from headrace.engine.task_report import TaskReport
-from headrace.errors import HeadraceError, ProcessLost
+from headrace.errors import HeadraceError, ProcessLost, error_from_dict
 from headrace.import_path import child_environment
 from headrace.watched_lock import WatchedLock
 

@@ -13,14 +13,11 @@ each with the name of its query:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from headrace.engine.log_adapter import Position
-from headrace.errors import CODES, HeadraceError
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, load_plan, no_setup
 from headrace.settings import Settings
@@ -67,8 +64,3 @@ class WorkerCommand:
     query: str
     assignment: QueryAssignment | None = None
     """The query to start."""
-
-
-def error_from_dict(document: Mapping[str, Any]) -> HeadraceError:
-    """Rebuild an error from its `as_dict` form."""
-    return CODES[document["code"]](document["what"], where=document["where"], fix=document["fix"])
