@@ -46,47 +46,47 @@ class AuthenticationMiddleware:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        shown = RequestCredentials(scope)
+        credentials = RequestCredentials(scope)
         try:
-            principal = await self._principal(scope, shown, self._admission.run)
+            principal = await self._principal(scope, credentials, self._admission.run)
             if principal is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
                 raise NotAuthenticated(
                     "credentials are missing or invalid", fix="send a token: Authorization: Bearer ..."
                 )
         except HeadraceError as error:
-            await self._note(error, scope, shown)
-            await refusal(error, scope, shown)(scope, receive, send)
+            await self._note(error, scope, credentials)
+            await refusal(error, scope, credentials)(scope, receive, send)
             return
         scope["rights"] = self._guard.rights(principal)
         if principal in (LOCAL, ANONYMOUS):  # their rights do not change
             await self._app(scope, receive, send)
             return
-        counts = self._while_it_counts(scope, shown)
+        counts = self._while_it_counts(scope, credentials)
         await self._app(scope, _receiving(receive, counts), _sending(send, counts))
 
     # -- the principal ----------------------------------------------------------------------------------------------
 
-    async def _principal(self, scope: Any, shown: RequestCredentials, run: Run) -> Principal:
-        if (given := shown.get(b"authorization")) is not None:
-            return await self._by_header(given, scope, run)
-        cookie = session_cookie(shown)
-        if cookie is not None and (found := self._guard.by_session(cookie)) is not None:
-            principal, session = found
-            if _changes(scope) and not session.allows(shown.get(CSRF.encode())):
+    async def _principal(self, scope: Any, credentials: RequestCredentials, run: Run) -> Principal:
+        if (header := credentials.get(b"authorization")) is not None:
+            return await self._by_header(header, scope, run)
+        cookie = session_cookie(credentials)
+        if cookie is not None and (login := self._guard.by_session(cookie)) is not None:
+            principal, session = login
+            if _changes(scope) and not session.allows(credentials.get(CSRF.encode())):
                 raise CsrfMissing(
                     "the request changes something, but lacks the session's CSRF token",
                     fix=f"send the token that POST /api/v1/session returned as {CSRF}",
                 )
-            if scope["type"] == "websocket" and shown.get(b"origin") is None:
+            if scope["type"] == "websocket" and credentials.get(b"origin") is None:
                 raise CsrfMissing(
                     "a WebSocket with a session cookie requires the header Origin",
                     fix="send a token instead of a cookie",
                 )
             return principal
-        return ANONYMOUS if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
+        return ANONYMOUS if not self._guard.is_required and is_local_request(scope, credentials) else NOBODY
 
-    async def _by_header(self, given: str, scope: Any, run: Run) -> Principal:
-        kind, _, value = given.strip().partition(" ")
+    async def _by_header(self, header: str, scope: Any, run: Run) -> Principal:
+        kind, _, value = header.strip().partition(" ")
         value = value.strip()
         if kind.lower() == "bearer":
             if self._guard.is_local_secret(value):
@@ -101,27 +101,27 @@ class AuthenticationMiddleware:
             f'"{kind[:20]}" is not a supported authentication scheme', fix="send Bearer with a token, or Basic"
         )
 
-    async def _note(self, error: HeadraceError, scope: Any, shown: RequestCredentials) -> None:
+    async def _note(self, error: HeadraceError, scope: Any, credentials: RequestCredentials) -> None:
         """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
-        given = shown.get(b"authorization") or ""
-        if isinstance(error, NotAuthenticated) and given[:6].lower() == "bearer":
+        header = credentials.get(b"authorization") or ""
+        if isinstance(error, NotAuthenticated) and header[:6].lower() == "bearer":
             address = _address(scope)
             note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
             await self._admission.run_started(WorkClass.AUTHENTICATION, address, note)
 
     # -- long-running responses -------------------------------------------------------------------------------------
 
-    def _while_it_counts(self, scope: Any, shown: RequestCredentials) -> Revalidate:
+    def _while_it_counts(self, scope: Any, credentials: RequestCredentials) -> Revalidate:
         """Check the credentials again during a response: rights can change, tokens expire and users log out."""
         guard, rights, state = self._guard, scope["rights"], self._guard.users.state
-        is_known = _is_known(guard, shown)
+        is_known = _is_known(guard, credentials)
 
         async def counts() -> None:
             nonlocal state
             if guard.users.state is state and is_known():
                 return
             now = guard.users.state
-            principal = await self._principal(scope, shown, self._admission.run_started)
+            principal = await self._principal(scope, credentials, self._admission.run_started)
             if not now.rights(principal).same(rights):
                 raise NotAuthenticated(
                     "the privileges have changed since the connection was opened", fix="connect again"
@@ -159,18 +159,18 @@ def _receiving(receive: Any, counts: Revalidate) -> Any:
     return receiving
 
 
-def _is_known(guard: Guard, shown: RequestCredentials) -> Callable[[], bool]:
+def _is_known(guard: Guard, credentials: RequestCredentials) -> Callable[[], bool]:
     """Whether the credentials need not be checked again."""
-    kind, _, token = (shown.get(b"authorization") or "").strip().partition(" ")
+    kind, _, token = (credentials.get(b"authorization") or "").strip().partition(" ")
     if kind.lower() == "bearer":
         return lambda: guard.tokens.known(token.strip()) is not None
-    cookie = None if kind else session_cookie(shown)
+    cookie = None if kind else session_cookie(credentials)
     return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
 
 
-async def _verified(run: Run, scope: Any, verify: Callable[..., Principal], *shown: str) -> Principal:
+async def _verified(run: Run, scope: Any, verify: Callable[..., Principal], *credentials: str) -> Principal:
     """Verify credentials on a thread. Who sends them is not known yet, so addresses take turns."""
-    return await run(WorkClass.AUTHENTICATION, _address(scope), verify, *shown)
+    return await run(WorkClass.AUTHENTICATION, _address(scope), verify, *credentials)
 
 
 def _address(scope: Any) -> str:
@@ -183,15 +183,15 @@ def _changes(scope: Any) -> bool:
 
 def _basic(value: str) -> tuple[str, str]:
     try:
-        name, found, password = base64.b64decode(value, validate=True).decode().partition(":")
+        name, separator, password = base64.b64decode(value, validate=True).decode().partition(":")
     except ValueError:
-        found = name = password = ""
-    if not found:
+        separator = name = password = ""
+    if not separator:
         raise NotAuthenticated("the user name and password cannot be decoded", fix="send base64 of NAME:PASSWORD")
     return name, password
 
 
-def refusal(error: HeadraceError, scope: Any, shown: RequestCredentials | None = None) -> Response:
+def refusal(error: HeadraceError, scope: Any, credentials: RequestCredentials | None = None) -> Response:
     """An error in the format of the called API. Browsers are not offered Basic, as they would show a log-in dialog."""
     if isinstance(error, NotAuthenticated) and scope.get("method") == "GET" and urls.is_page(scope["path"]):
         return RedirectResponse(urls.login_redirect(scope["path"]), 303)
@@ -200,6 +200,6 @@ def refusal(error: HeadraceError, scope: Any, shown: RequestCredentials | None =
     else:
         status, document = ksql.error_document(error)
     headers = api.error_headers(status, error)
-    if status == 401 and shown is not None and shown.get(b"sec-fetch-mode") is not None:
+    if status == 401 and credentials is not None and credentials.get(b"sec-fetch-mode") is not None:
         headers["www-authenticate"] = 'Bearer realm="headrace"'
     return Response(json.dumps(document), status, headers, "application/json")

@@ -43,10 +43,10 @@ class RequestCredentials:
         return None if value is None else value.decode("latin-1")
 
 
-def is_local_request(scope: Any, shown: RequestCredentials | None = None) -> bool:
+def is_local_request(scope: Any, credentials: RequestCredentials | None = None) -> bool:
     """Whether the client is on this machine. Proxied requests do not count."""
     client = scope.get("client")
-    return client is not None and is_loopback(client[0]) and not (shown or RequestCredentials(scope)).proxied
+    return client is not None and is_loopback(client[0]) and not (credentials or RequestCredentials(scope)).proxied
 
 
 def request_rights(connection: HTTPConnection) -> Rights:
@@ -69,22 +69,22 @@ def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
     if principal in (LOCAL, ANONYMOUS):
         return rights
     if principal.credential == "session":
-        found = guard.by_session(session_cookie(RequestCredentials(connection.scope)) or "")
-        if found is None:
+        login = guard.by_session(session_cookie(RequestCredentials(connection.scope)) or "")
+        if login is None:
             raise NotAuthenticated("the session has ended", fix="log in again")
-        return guard.rights(found[0])
+        return guard.rights(login[0])
     if principal.credential == "token":
         return guard.rights(guard.by_token(connection.headers["authorization"].split()[-1]))
     return guard.rights(guard.revalidate(principal))
 
 
-def session_cookie(shown: RequestCredentials) -> str | None:
+def session_cookie(credentials: RequestCredentials) -> str | None:
     """The cookie of a browser session, if the request has one."""
-    given = shown.get(b"cookie")
-    if given is None or COOKIE not in given:
+    header = credentials.get(b"cookie")
+    if header is None or COOKIE not in header:
         return None
     try:
-        found = SimpleCookie(given).get(COOKIE)
+        cookie = SimpleCookie(header).get(COOKIE)
     except CookieError:
         return None
-    return None if found is None else found.value
+    return None if cookie is None else cookie.value

@@ -15,7 +15,7 @@ from anyio import CapacityLimiter
 from headrace.serve.admission.fair_queue import FairQueue
 from headrace.serve.admission.work_class import WorkClass, WorkLimits
 
-Given = ParamSpec("Given")
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
 _RELEASING = 4
 
@@ -36,25 +36,25 @@ class Admission:
         self,
         work: WorkClass,
         principal: str,
-        do: Callable[Given, Result],
-        *given: Given.args,
-        **named: Given.kwargs,
+        do: Callable[Params, Result],
+        *args: Params.args,
+        **kwargs: Params.kwargs,
     ) -> Result:
         """Call a function on a thread of the class. Raises ServerBusy or TooManyRequests if it does not fit."""
         async with self.queues[work].slot(principal):
-            return await anyio.to_thread.run_sync(partial(do, *given, **named), limiter=self._threads[work])
+            return await anyio.to_thread.run_sync(partial(do, *args, **kwargs), limiter=self._threads[work])
 
     async def run_started(
         self,
         work: WorkClass,
         principal: str,
-        do: Callable[Given, Result],
-        *given: Given.args,
-        **named: Given.kwargs,
+        do: Callable[Params, Result],
+        *args: Params.args,
+        **kwargs: Params.kwargs,
     ) -> Result:
         """The same for a response that has started: it waits for its turn, and is not refused."""
         async with self.queues[work].slot(principal, started=True):
-            return await anyio.to_thread.run_sync(partial(do, *given, **named), limiter=self._threads[work])
+            return await anyio.to_thread.run_sync(partial(do, *args, **kwargs), limiter=self._threads[work])
 
     async def release(self, do: Callable[[], None]) -> None:
         """Call a function that only gives something back, such as a snapshot: it waits for no work."""

@@ -83,7 +83,7 @@ class FairQueue:
         self._waiting.setdefault(principal, deque()).append(waiter)
         began = time.monotonic()
         try:
-            await self._told(waiter, principal, seconds)
+            await self._wait_for_slot(waiter, principal, seconds)
         except asyncio.CancelledError:
             if waiter.done():
                 self._release(principal)
@@ -96,7 +96,7 @@ class FairQueue:
             what = f"the {self.work} request got no turn within {seconds:g} s"
             raise self._refused(ServerBusy(what, fix=_LATER))
 
-    async def _told(self, waiter: Waiter, principal: str, seconds: float | None) -> None:
+    async def _wait_for_slot(self, waiter: Waiter, principal: str, seconds: float | None) -> None:
         """Wait for a slot, and report a wait of more than a second."""
         first = REPORT_SECONDS if seconds is None else min(REPORT_SECONDS, seconds)
         await asyncio.wait([waiter], timeout=first)
@@ -119,14 +119,14 @@ class FairQueue:
         """Give a free slot to the next principal that may have one."""
         if self.running >= self.limits.running:
             return False
-        found = next((name for name in self._waiting if self._running[name] < self.limits.running_each), None)
-        if found is None:
+        principal = next((name for name in self._waiting if self._running[name] < self.limits.running_each), None)
+        if principal is None:
             return False
-        waiters = self._waiting.pop(found)
+        waiters = self._waiting.pop(principal)
         waiter = waiters.popleft()
         if waiters:
-            self._waiting[found] = waiters  # behind the others
-        self._running[found] += 1
+            self._waiting[principal] = waiters  # behind the others
+        self._running[principal] += 1
         waiter.set_result(None)
         return True
 

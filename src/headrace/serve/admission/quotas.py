@@ -105,11 +105,11 @@ class Quotas:
         return any(rates) or quota.push_queries > 0
 
     def usage(self, principal: str) -> Usage:
-        found = self._known.pop(principal, None) or Usage(principal, self._quota)
-        self._known[principal] = found
+        usage = self._known.pop(principal, None) or Usage(principal, self._quota)
+        self._known[principal] = usage
         if len(self._known) > _MAX_KNOWN:
             self._forget()
-        return found
+        return usage
 
     def _forget(self) -> None:
         """Forget the principal that came least recently and has nothing open."""

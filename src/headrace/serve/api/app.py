@@ -118,22 +118,24 @@ async def _respond(context: RequestContext, route: Route, request: Request) -> R
         route.needs.check(context.rights, None)
     context.admission.check(route.work, context.rights.principal.name)
     with redact_errors(context.rights), context.budget.share() as take:
-        given = () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
+        arguments = (
+            () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
+        )
         if isinstance(route.needs, RequiredPrivilege):
-            route.needs.check(context.rights, *given)
+            route.needs.check(context.rights, *arguments)
         if route.is_live:
-            return await route.do(context, *given, request)
-        return _response(await context.run(route.do, context, *given), route.status)
+            return await route.do(context, *arguments, request)
+        return _response(await context.run(route.do, context, *arguments), route.status)
 
 
 async def _read_parameters(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:
-    wanted = {parameter.place for parameter in parameters_of(kind)}
-    content = await read_body(request, route.most, take) if wanted & {BODY, PAYLOAD} else b""
+    used_places = {parameter.place for parameter in parameters_of(kind)}
+    content = await read_body(request, route.most, take) if used_places & {BODY, PAYLOAD} else b""
     places: dict[str, Mapping[str, Any]] = {
         PATH: request.path_params,
         QUERY: request.query_params,
         HEADER: request.headers,
-        BODY: parse_object(content) if BODY in wanted and content else {},
+        BODY: parse_object(content) if BODY in used_places and content else {},
     }
     return read_parameters(kind, places, Payload(content, request.headers.get("content-type", "")))
 

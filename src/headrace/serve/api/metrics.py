@@ -112,8 +112,8 @@ def _states(sample: MetricsSample) -> Series:
 
 
 def _failures(sample: MetricsSample) -> Series:
-    shown = {query.name for query in sample.queries}
-    return [(labels, count) for labels, count in sorted(sample.failures.items()) if labels[0] in shown]
+    query_names = {query.name for query in sample.queries}
+    return [(labels, count) for labels, count in sorted(sample.failures.items()) if labels[0] in query_names]
 
 
 def _readers(sample: MetricsSample) -> Series:

@@ -111,20 +111,20 @@ def read_parameters(kind: type, places: Mapping[str, Mapping[str, Any]], whole: 
     return kind(**values)
 
 
-def _check_names(given: Iterable[str], known: list[str], place: str) -> None:
+def _check_names(names: Iterable[str], known: list[str], place: str) -> None:
     what = "parameter" if place == QUERY else "field"
-    for name in given:
+    for name in names:
         if name not in known:
             fix = suggestion(name, known, f"there are: {', '.join(known) or 'none'}")
             raise BadRequest(f'there is no {what} "{name[:80]}"', fix=fix)
 
 
-def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    if parameter.name not in given:
+def _value(parameter: Parameter, values: Mapping[str, Any]) -> Any:
+    if parameter.name not in values:
         if parameter.required:
             raise BadRequest(f'{parameter.place} "{parameter.name}" is missing', fix=parameter.doc)
         return parameter.default
-    raw = given[parameter.name]
+    raw = values[parameter.name]
     value = coerce_value(raw, parameter) if parameter.place == BODY else _from_text(raw, parameter)
     least, most = (0, _LARGEST) if parameter.most is None else (1, parameter.most)
     if isinstance(value, int) and not least <= value <= most:
@@ -145,8 +145,8 @@ def coerce_value(value: Any, parameter: Parameter) -> Any:
     for kind in alternatives(parameter.type):
         if _is(value, kind):
             return value
-    wanted = " or ".join(_said(kind) for kind in alternatives(parameter.type))
-    raise _wrong(parameter, value, wanted)
+    expected = " or ".join(_type_name(kind) for kind in alternatives(parameter.type))
+    raise _wrong(parameter, value, expected)
 
 
 def _is(value: Any, kind: Any) -> bool:
@@ -159,12 +159,12 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _said(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     if kind is types.NoneType:
         return "null"
     plain = {list: "an array", dict: "an object"}
     return _PLAIN.get(kind) or plain.get(get_origin(kind), "a value")
 
 
-def _wrong(parameter: Parameter, value: Any, wanted: str) -> BadRequest:
-    return BadRequest(f'"{parameter.name}" is {str(value)[:80]!r}, expected {wanted}', fix=parameter.doc)
+def _wrong(parameter: Parameter, value: Any, expected: str) -> BadRequest:
+    return BadRequest(f'"{parameter.name}" is {str(value)[:80]!r}, expected {expected}', fix=parameter.doc)

@@ -22,7 +22,7 @@ from headrace.serve.api.streaming.append_signal import AppendSignal
 from headrace.serve.api.streaming.page_cache import TailPageCache
 from headrace.serve.http.request_body import BodyBudget
 
-Given = ParamSpec("Given")
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
 _HELD = 256 << 20  # bytes of the bodies of all requests in progress
 
@@ -48,9 +48,9 @@ class RequestContext:
         context.rights, context.work = rights, work or self.work
         return context
 
-    async def run(self, do: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+    async def run(self, do: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Call a blocking function on a thread of the request's class of work, when it is the caller's turn."""
-        return await self.admission.run(self.work, self.rights.principal.name, do, *given, **named)
+        return await self.admission.run(self.work, self.rights.principal.name, do, *args, **kwargs)
 
     def audit(self, action: str, **details: Any) -> None:
         """Write to the audit log, before the action is executed."""
@@ -62,8 +62,8 @@ class RequestContext:
 
     def bounds(self) -> dict[str, dict[int, Bounds]]:
         """The offset bounds of all topics."""
-        found: dict[str, dict[int, Bounds]] = {}
+        bounds: dict[str, dict[int, Bounds]] = {}
         for topic in self.log.topics():
             with suppress(UnknownTopic):  # deleted meanwhile
-                found[topic.name] = self.log.bounds(topic.name)
-        return found
+                bounds[topic.name] = self.log.bounds(topic.name)
+        return bounds

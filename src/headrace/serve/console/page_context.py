@@ -55,9 +55,9 @@ class PageContext:
         with redact_errors(self.rights):
             return await self._poller.answers.of(self.api, params)
 
-    async def call(self, do: Callable[..., Any], *given: Any) -> Any:
+    async def call(self, do: Callable[..., Any], *args: Any) -> Any:
         """Call the function of a route, if the user may; on a thread, since it may block on the log."""
         api = self.api
-        _NEEDS[do].check(api.rights, *(given or (None,)))
+        _NEEDS[do].check(api.rights, *(args or (None,)))
         with redact_errors(api.rights):
-            return await api.run(do, api, *given)
+            return await api.run(do, api, *args)

@@ -72,8 +72,8 @@ class ServerSnapshot:
     @property
     def rate_in(self) -> float:
         """Records per second from outside: into topics that no query writes."""
-        written = {query.topic for query in self.queries}
-        return sum(topic.rate for topic in self.topics.values() if topic.name not in written)
+        written_topics = {query.topic for query in self.queries}
+        return sum(topic.rate for topic in self.topics.values() if topic.name not in written_topics)
 
 
 class SharedRequest(Protocol):
@@ -141,11 +141,11 @@ class SnapshotPoller:
         topics: dict[str, TopicSnapshot] = {}
         for name, bounds in self._context.bounds().items():
             end = sum(one.end for one in bounds.values())
-            held = end - sum(one.start for one in bounds.values())
+            record_count = end - sum(one.start for one in bounds.values())
             course = self._courses.setdefault(name, MetricsWindow(deque([(at, end)])))
-            topics[name] = TopicSnapshot(name, len(bounds), held, max(0.0, course.rate(at, end)), end)
-        for gone in self._courses.keys() - topics.keys():
-            del self._courses[gone]
+            topics[name] = TopicSnapshot(name, len(bounds), record_count, max(0.0, course.rate(at, end)), end)
+        for deleted in self._courses.keys() - topics.keys():
+            del self._courses[deleted]
         broken = {number: str(error) for number, error in node.broken.items()}
         plans = {name: one.query for name, one in list(node.supervisor.queries.items())}
         queries = query_statuses(node, self._context.sampler)

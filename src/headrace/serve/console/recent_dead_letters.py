@@ -42,8 +42,8 @@ class RecentDeadLetters:
             self._of(context, one.topic, partition) for one in topics for partition in context.log.bounds(one.topic)
         ]
         merged = heapq.merge(*each, key=lambda dead_letter: -dead_letter.timestamp)
-        found = list(islice(merged, self.most + 1))
-        return DeadLetterList(found[: self.most], len(found) > self.most)
+        newest = list(islice(merged, self.most + 1))
+        return DeadLetterList(newest[: self.most], len(newest) > self.most)
 
     def _of(self, context: RequestContext, name: str, partition: int) -> Iterator[dead_letters.DeadLetter]:
         """From the end backwards, a batch at a time, up to a limit."""

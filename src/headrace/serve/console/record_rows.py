@@ -59,8 +59,8 @@ class RecordRows:
         if f"{name}_base64" in record and self._source is not None:
             raw = RawRecord(_bytes(record, "key"), _bytes(record, "value"), 0)
             return self._texts(raw)[("key", "value").index(name) + 1]
-        found = record.get(name, record.get(f"{name}_base64"))
-        return absent if found is None else found
+        value = record.get(name, record.get(f"{name}_base64"))
+        return absent if value is None else value
 
 
 def _key_decoder(source: SourceInfo) -> Callable[[bytes], Any]:

@@ -72,23 +72,23 @@ def register_pages() -> None:
     """NiceGUI has one set of pages per process: servers in a process share them, each page has its own context."""
     for page in PAGES:
         settings = {"title": f"{page.place.name} - headrace", "response_timeout": RESPONSE_TIMEOUT}
-        ui.page(page.path, **settings)(_shown(page))
+        ui.page(page.path, **settings)(_page_handler(page))
     nicegui_app.exception_handler(404)(_not_found)
 
 
-def _shown(page: PageRoute) -> Callable[..., Awaitable[None]]:
-    async def shown(request: Request) -> None:
-        context, named = PageContext(request), request.path_params
-        title = next(iter(named.values()), page.place.name)
+def _page_handler(page: PageRoute) -> Callable[..., Awaitable[None]]:
+    async def show_page(request: Request) -> None:
+        context, path_params = PageContext(request), request.path_params
+        title = next(iter(path_params.values()), page.place.name)
         with page_layout(context, NAV_ITEMS, page.place, title):
             try:
-                await page.show(context, **named)
+                await page.show(context, **path_params)
             except HeadraceError as error:
                 error_text(error)
-                if named:
+                if path_params:
                     ui.link(f"All {page.place.name.lower()}", page.place.path)
 
-    return shown
+    return show_page
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

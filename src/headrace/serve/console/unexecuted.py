@@ -16,8 +16,8 @@ _SEMICOLON = re.compile(r"\s*;")
 def check_unexecuted(text: str, catalog: Catalog, executed: Collection[str]) -> CheckedScript:
     """Check a text. An executed statement whose effect is in the catalog ("already exists") is not an error."""
     dialect = dialect_of()
-    found = dialect.check(text, None, catalog, reads_files=False)
-    starts = [error.span.start for error in found.errors if isinstance(error, StatementError) and error.span]
+    script = dialect.check(text, None, catalog, reads_files=False)
+    starts = [error.span.start for error in script.errors if isinstance(error, StatementError) and error.span]
     done = [
         statement.span
         for statement in dialect.parse(text, {})
@@ -25,7 +25,7 @@ def check_unexecuted(text: str, catalog: Catalog, executed: Collection[str]) -> 
     ]
     blank = [span for span in done if any(span.start <= error < span.end for error in starts)]
     if not blank:
-        return found
+        return script
     for span in blank:  # positions stay
         semicolon = _SEMICOLON.match(text, span.end)
         end = semicolon.end() if semicolon else span.end

@@ -118,11 +118,11 @@ class GridRequest:
         return run_select(context, ViewSelect(self.view, "*", " AND ".join(both), "", self.order, self.limit))
 
 
-def _holds(relation: Relation, wanted: str) -> str:
+def _holds(relation: Relation, text: str) -> str:
     """A condition that some column contains the text, ignoring case."""
-    literal = "'" + wanted.lower().replace("'", "''") + "'"
-    shown = [field for field in relation.columns if not pa.types.is_binary(field.type)]
-    return " OR ".join(f"INSTR(LCASE(CAST({quoted(one.name)} AS STRING)), {literal}) > 0" for one in shown) or "FALSE"
+    literal = "'" + text.lower().replace("'", "''") + "'"
+    fields = [field for field in relation.columns if not pa.types.is_binary(field.type)]
+    return " OR ".join(f"INSTR(LCASE(CAST({quoted(one.name)} AS STRING)), {literal}) > 0" for one in fields) or "FALSE"
 
 
 def _relation(context: RequestContext, view: str) -> Relation:
@@ -144,10 +144,10 @@ class ChartRequest:
     def answer(self, context: RequestContext) -> DrawnChart:
         relation = _relation(context, self.panel.view)
         params = chart_select(self.panel, relation)
-        found = run_select(context, params)
-        places = [found.columns.index(name) if name in found.columns else None for name in ("x", "y", "by")]
-        rows = [[None if place is None else row[place] for place in places] for row in found.rows[:MAX_ROWS]]
-        return draw_chart(self.panel, rows, time_fields(relation), is_cut=len(found.rows) > MAX_ROWS)
+        result = run_select(context, params)
+        places = [result.columns.index(name) if name in result.columns else None for name in ("x", "y", "by")]
+        rows = [[None if place is None else row[place] for place in places] for row in result.rows[:MAX_ROWS]]
+        return draw_chart(self.panel, rows, time_fields(relation), is_cut=len(result.rows) > MAX_ROWS)
 
 
 def time_fields(relation: Relation) -> frozenset[str]:

@@ -105,12 +105,12 @@ def _bounded_settings(data: bytes) -> bytes:
         raise Flood("http2-frames")
     if len(payload) % _SETTING.size:
         return data  # an error, as h2 knows
-    kept = b"".join(
+    allowed_settings = b"".join(
         _SETTING.pack(key, min(value, _MAX_TABLE_BYTES) if key == _HEADER_TABLE_SIZE else value)
         for key, value in _SETTING.iter_unpack(payload)
         if key in _KNOWN_SETTINGS
     )
-    return len(kept).to_bytes(3) + head[3:] + kept
+    return len(allowed_settings).to_bytes(3) + head[3:] + allowed_settings
 
 
 def goaway(last_stream: int, code: int) -> bytes:

@@ -32,18 +32,18 @@ class BodyBudget:
         """A function that reserves bytes, or releases them by a negative count. The rest is released at the end of the
         block.
         """
-        taken = 0
+        reserved = 0
 
         def take(count: int) -> None:
-            nonlocal taken
+            nonlocal reserved
             if self._held + count > self._most:
                 raise ServerBusy(f"the server already holds {self._most} bytes of requests", fix="send it again later")
-            self._held, taken = self._held + count, taken + count
+            self._held, reserved = self._held + count, reserved + count
 
         try:
             yield take
         finally:
-            self._held -= taken
+            self._held -= reserved
 
 
 async def read_body(
@@ -77,9 +77,9 @@ async def read_body(
 def parse_object(body: bytes) -> dict[str, Any]:
     """Parse the body as a JSON object. Strings may contain line breaks: people type statements."""
     try:
-        found = json.loads(body, strict=False)
+        document = json.loads(body, strict=False)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the body is not JSON: {error}", fix="send a JSON object") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadRequest("the body is not a JSON object", fix="send a JSON object")
-    return found
+    return document

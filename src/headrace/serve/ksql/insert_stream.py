@@ -76,26 +76,26 @@ class InsertStreamResponse(Response):
 
 async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncIterator[list[bytes]]:
     """Complete lines, as many as have arrived; their bytes are reserved."""
-    left = bytearray()  # grows in place: a line may arrive byte by byte
+    partial_line = bytearray()  # grows in place: a line may arrive byte by byte
     try:
         async for part in stream:
             take(len(part))
             whole, end, rest = part.rpartition(b"\n")
             if end:
-                lines = b"".join((left, whole)).split(b"\n")
-                found = [line for line in lines if line.strip()]
-                take(_size(found) + len(rest) - len(left) - len(part))
-                left = bytearray(rest)
-                if found:
-                    yield found
+                lines = b"".join((partial_line, whole)).split(b"\n")
+                full_lines = [line for line in lines if line.strip()]
+                take(_size(full_lines) + len(rest) - len(partial_line) - len(part))
+                partial_line = bytearray(rest)
+                if full_lines:
+                    yield full_lines
             else:
-                left += part
-            if len(left) > MAX_LINE_BYTES:
+                partial_line += part
+            if len(partial_line) > MAX_LINE_BYTES:
                 raise BadRequest(f"a line is longer than {MAX_LINE_BYTES} bytes", fix=_EXAMPLE)
     except ClientDisconnect:
         return
-    if left.strip():
-        yield [bytes(left)]
+    if partial_line.strip():
+        yield [bytes(partial_line)]
 
 
 def _size(lines: list[bytes]) -> int:

@@ -221,15 +221,15 @@ class QueryEndpoints:
 
 async def _while_connected(request: Request, processes: list[Process], work: Awaitable[Result]) -> Result:
     """The result of work before the response begins. If the client goes away, its query is ended."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    working, disconnected = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
     try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnected}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             for process in processes:
                 process.kill(QueryKilled("the client went away", fix="send the query again"))
         return await working
     finally:
-        gone.cancel()
+        disconnected.cancel()
         working.cancel()
 
 

@@ -26,7 +26,7 @@ class StatementRequest(NamedTuple):
 
 
 def _object(body: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = body.get(name)
-    if found is not None and not isinstance(found, dict):
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
         raise BadRequest(f'"{name}" must be a JSON object', fix=f'send "{name}": {{"name": "value"}}, or omit it')
-    return found or {}
+    return value or {}

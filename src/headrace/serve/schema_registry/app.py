@@ -87,9 +87,9 @@ class RegistryRequest:
 # -- schemas and subjects -------------------------------------------------------------------------------------------
 
 
-def _shown(version: Version) -> dict[str, Any]:
-    shown = {"subject": version.subject, "version": version.number, "id": version.id}
-    return {**shown, **_kind_of(version.kind), "schema": version.text}
+def _version_document(version: Version) -> dict[str, Any]:
+    document = {"subject": version.subject, "version": version.number, "id": version.id}
+    return {**document, **_kind_of(version.kind), "schema": version.text}
 
 
 def _kind_of(kind: Kind) -> dict[str, str]:
@@ -98,14 +98,16 @@ def _kind_of(kind: Kind) -> dict[str, str]:
 
 
 def subjects(request: RegistryRequest) -> Any:
-    found = request.registry.subjects(deleted=request.has_flag("deleted") or request.has_flag("deletedOnly"))
+    names = request.registry.subjects(deleted=request.has_flag("deleted") or request.has_flag("deletedOnly"))
     if request.has_flag("deletedOnly"):
-        found = sorted({*found} - {*request.registry.subjects()})
-    return [name for name in found if name.startswith(request.query.get("subjectPrefix", ""))]
+        names = sorted({*names} - {*request.registry.subjects()})
+    return [name for name in names if name.startswith(request.query.get("subjectPrefix", ""))]
 
 
 def lookup_schema(request: RegistryRequest) -> Any:
-    return _shown(request.registry.find(request.subject, *request.schema(), deleted=request.has_flag("deleted")))
+    return _version_document(
+        request.registry.find(request.subject, *request.schema(), deleted=request.has_flag("deleted"))
+    )
 
 
 def delete_subject(request: RegistryRequest) -> Any:
@@ -114,8 +116,8 @@ def delete_subject(request: RegistryRequest) -> Any:
 
 def versions(request: RegistryRequest) -> Any:
     shows_all = request.has_flag("deleted") or request.has_flag("deletedOnly")
-    found = request.registry.versions(request.subject, deleted=shows_all)
-    return [version.number for version in found if version.deleted or not request.has_flag("deletedOnly")]
+    all_versions = request.registry.versions(request.subject, deleted=shows_all)
+    return [version.number for version in all_versions if version.deleted or not request.has_flag("deletedOnly")]
 
 
 def register(request: RegistryRequest) -> Any:
@@ -125,7 +127,9 @@ def register(request: RegistryRequest) -> Any:
 
 
 def version(request: RegistryRequest) -> Any:
-    return _shown(request.registry.version(request.subject, request.version, deleted=request.has_flag("deleted")))
+    return _version_document(
+        request.registry.version(request.subject, request.version, deleted=request.has_flag("deleted"))
+    )
 
 
 def version_text(request: RegistryRequest) -> Any:
@@ -165,8 +169,8 @@ def subjects_of_id(request: RegistryRequest) -> Any:
 
 
 def versions_of_id(request: RegistryRequest) -> Any:
-    found = request.registry.uses(request.id, deleted=request.has_flag("deleted"))
-    return [{"subject": use.subject, "version": use.number} for use in found]
+    uses = request.registry.uses(request.id, deleted=request.has_flag("deleted"))
+    return [{"subject": use.subject, "version": use.number} for use in uses]
 
 
 # -- compatibility and configuration --------------------------------------------------------------------------------
@@ -174,8 +178,8 @@ def versions_of_id(request: RegistryRequest) -> Any:
 
 def check_compatibility(request: RegistryRequest) -> Any:
     version = request.version if "version" in request.path else None
-    found = request.registry.problems(request.subject, *request.schema(), version)
-    return {"is_compatible": not found, **({"messages": found} if request.has_flag("verbose") else {})}
+    problems = request.registry.problems(request.subject, *request.schema(), version)
+    return {"is_compatible": not problems, **({"messages": problems} if request.has_flag("verbose") else {})}
 
 
 def get_compatibility(request: RegistryRequest) -> Any:
@@ -184,11 +188,11 @@ def get_compatibility(request: RegistryRequest) -> Any:
 
 
 def set_compatibility(request: RegistryRequest) -> Any:
-    wanted = request.body.get("compatibility")
-    if not isinstance(wanted, str) or {*request.body} - {"compatibility"}:
+    level = request.body.get("compatibility")
+    if not isinstance(level, str) or {*request.body} - {"compatibility"}:
         raise BadCompatibility('the body must be {"compatibility": LEVEL}', fix="remove everything else")
-    request.registry.set_level(wanted.upper(), request.subject)
-    return {"compatibility": wanted.upper()}
+    request.registry.set_level(level.upper(), request.subject)
+    return {"compatibility": level.upper()}
 
 
 def clear_compatibility(request: RegistryRequest) -> Any:
@@ -201,9 +205,9 @@ def mode(request: RegistryRequest) -> Any:
 
 
 def set_mode(request: RegistryRequest) -> Any:
-    wanted = str(request.body.get("mode")).upper()
-    request.registry.set_mode(wanted, request.subject)
-    return {"mode": wanted}
+    mode = str(request.body.get("mode")).upper()
+    request.registry.set_mode(mode, request.subject)
+    return {"mode": mode}
 
 
 def clear_mode(request: RegistryRequest) -> Any:

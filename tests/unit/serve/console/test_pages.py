@@ -39,7 +39,7 @@ from headrace.serve.console.record_rows import RecordRows
 from headrace.serve.console.unexecuted import check_unexecuted, normalized
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.flow_layout import layout_flow
-from headrace.serve.console.widgets.layout import SortedNumber, _shown, cell, cells
+from headrace.serve.console.widgets.layout import SortedNumber, _with_texts, cell, cells
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 from headrace.settings import Settings
 from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
@@ -90,7 +90,7 @@ def test_every_time_is_formatted(ms: int | None, shown: str) -> None:
 )
 def test_cells_hold_values_that_javascript_represents_exactly(value: object, shown: object) -> None:
     assert cell(value) == shown
-    orjson.dumps(_shown({"n": cell(value)}))
+    orjson.dumps(_with_texts({"n": cell(value)}))
 
 
 def test_a_time_column_is_formatted_as_time() -> None:
@@ -101,7 +101,7 @@ def test_a_time_column_is_formatted_as_time() -> None:
 
 
 def test_a_figure_sorts_by_its_number() -> None:
-    assert _shown({"name": "a", "rate": SortedNumber(12_345.0, "12.3 k/s")}) == {
+    assert _with_texts({"name": "a", "rate": SortedNumber(12_345.0, "12.3 k/s")}) == {
         "name": "a",
         "rate": 12_345.0,
         "rate$": "12.3 k/s",

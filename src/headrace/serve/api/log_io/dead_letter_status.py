@@ -62,7 +62,7 @@ class DeadLetterResolutions:
         return self._topic.change(decide, appends)[1]
 
 
-def _fold(known: _ById, record: StoredRecord) -> _ById:
-    found = json.loads(record.value or b"{}")
-    known[DeadLetterId(**found["letter"])] = found["fate"]
-    return known
+def _fold(status_by_id: _ById, record: StoredRecord) -> _ById:
+    document = json.loads(record.value or b"{}")
+    status_by_id[DeadLetterId(**document["letter"])] = document["fate"]
+    return status_by_id

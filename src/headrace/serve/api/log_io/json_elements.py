@@ -41,14 +41,14 @@ def _elements(body: bytes, read: Read) -> list[Element]:
         text = body.decode()
         at = _behind(_SPACE, text, 0)
         wrapping = _WRAPPING.match(text, at)
-        found, end = _array(text, wrapping.end() if wrapping else at, read)
+        elements, end = _array(text, wrapping.end() if wrapping else at, read)
         if text[end:].strip(" \t\n\r") != ("}" if wrapping else ""):
             raise ValueError("text follows the array")
     except StopIteration as error:  # the scanner reports the position this way
         raise _no_records(f"at character {error.value}") from None
     except (ValueError, RecursionError) as error:
         raise _no_records(str(error)) from None
-    return found
+    return elements
 
 
 def flat_objects(body: bytes) -> list[bytes] | None:
@@ -75,11 +75,11 @@ def _array(text: str, at: int, read: Read) -> tuple[list[Element], int]:
     """The elements of the array that starts at a position, and its end position."""
     if text[at : at + 1] != "[":
         raise ValueError("it does not begin with [")
-    found: list[Element] = []
+    elements: list[Element] = []
     at = _behind(_SPACE, text, at + 1)
-    while text[at : at + 1] != "]" or found:
+    while text[at : at + 1] != "]" or elements:
         value, end = read(text, at)
-        found.append((value, text[at:end]))
+        elements.append((value, text[at:end]))
         comma = _COMMA.match(text, end)
         if comma is None:
             at = _behind(_SPACE, text, end)
@@ -87,7 +87,7 @@ def _array(text: str, at: int, read: Read) -> tuple[list[Element], int]:
         at = comma.end()
     if text[at : at + 1] != "]":
         raise ValueError("it does not end with ]")
-    return found, at + 1
+    return elements, at + 1
 
 
 def _value_or_members(text: str, at: int) -> tuple[Any, int]:
@@ -96,16 +96,16 @@ def _value_or_members(text: str, at: int) -> tuple[Any, int]:
 
 def _members(text: str, at: int) -> tuple[dict[str, Element], int]:
     """The fields of the object that starts at a position, and its end position; of duplicate names the last wins."""
-    found: dict[str, Element] = {}
+    members: dict[str, Element] = {}
     at = _behind(_SPACE, text, at + 1)
-    while text[at : at + 1] != "}" or found:
+    while text[at : at + 1] != "}" or members:
         name, end = _value(text, at)
         colon = _COLON.match(text, end)
         if not isinstance(name, str) or colon is None:
             raise ValueError(f"a field has no name at character {at}")
         start = colon.end()
         value, end = _value(text, start)
-        found[name] = value, text[start:end]
+        members[name] = value, text[start:end]
         comma = _COMMA.match(text, end)
         if comma is None:
             at = _behind(_SPACE, text, end)
@@ -113,7 +113,7 @@ def _members(text: str, at: int) -> tuple[dict[str, Element], int]:
         at = comma.end()
     if text[at : at + 1] != "}":
         raise ValueError(f"an object does not end at character {at}")
-    return found, at + 1
+    return members, at + 1
 
 
 def _behind(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -25,17 +25,17 @@ class PartitionReader:
 
     def page(self, limit: int) -> list[Batch]:
         """At most `limit` records, from all partitions in turn; empty if all are at their ends."""
-        found: list[Batch] = []
-        left, budget = limit, float(self._most_bytes)
+        batches: list[Batch] = []
+        remaining, budget = limit, float(self._most_bytes)
         for place in self._due():
-            while left > 0 and budget > 0 and (batch := self._read(place, left, budget)) is not None:
+            while remaining > 0 and budget > 0 and (batch := self._read(place, remaining, budget)) is not None:
                 self.positions[place] = batch.next_offset
-                left, budget = left - len(batch), budget - batch.rows.nbytes
+                remaining, budget = remaining - len(batch), budget - batch.rows.nbytes
                 if len(batch):
-                    found.append(batch)
-        if found:
-            _make_durable(self._log, {batch.topic for batch in found})
-        return found
+                    batches.append(batch)
+        if batches:
+            _make_durable(self._log, {batch.topic for batch in batches})
+        return batches
 
     def behind(self) -> int:
         """The lag in records. It may be a little too high, since offsets have gaps."""

@@ -29,7 +29,7 @@ def format_positions(positions: Positions) -> str:
 
 def parse_positions(text: str) -> dict[TopicPartition, int]:
     """Parse the output of `format_positions`."""
-    found: dict[TopicPartition, int] = {}
+    positions: dict[TopicPartition, int] = {}
     for one in text.split(",") if text else ():
         match = _ONE.fullmatch(one)
         if match is None or int(match[3]) >= _MOST:
@@ -37,8 +37,8 @@ def parse_positions(text: str) -> dict[TopicPartition, int]:
                 f'"{one[:80]}" is not a position',
                 fix="use the token as the server returned it, for example orders/0:120",
             )
-        found[TopicPartition(match[1], int(match[2]))] = int(match[3])
-    return found
+        positions[TopicPartition(match[1], int(match[2]))] = int(match[3])
+    return positions
 
 
 def positions_after(appended: Iterable[Appended]) -> dict[TopicPartition, int]:

@@ -138,10 +138,11 @@ def _bad(at: int, what: str, fix: str) -> BadRecord:
 # -- raw records ----------------------------------------------------------------------------------------------------
 
 
-def _raw(found: Sequence[Element]) -> pa.RecordBatch:
-    rows = from_records([_record(fields, at) for at, (fields, _) in enumerate(found)])
+def _raw(elements: Sequence[Element]) -> pa.RecordBatch:
+    rows = from_records([_record(fields, at) for at, (fields, _) in enumerate(elements)])
     times = [
-        _time(fields["$timestamp"][0], at) if "$timestamp" in fields else None for at, (fields, _) in enumerate(found)
+        _time(fields["$timestamp"][0], at) if "$timestamp" in fields else None
+        for at, (fields, _) in enumerate(elements)
     ]
     return rows.append_column("$timestamp", pa.array(times, pa.int64())) if any(t is not None for t in times) else rows
 
@@ -152,10 +153,10 @@ def _plainly(content: bytes) -> pa.RecordBatch | None:
         document = orjson.loads(content)
     except ValueError:
         return None
-    found = document.get("records") if isinstance(document, dict) and len(document) == 1 else document
-    if not isinstance(found, list) or not all(isinstance(one, dict) and one.keys() <= _PLAIN for one in found):
+    records = document.get("records") if isinstance(document, dict) and len(document) == 1 else document
+    if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() <= _PLAIN for one in records):
         return None
-    columns = [[one.get(name) for one in found] for name in ("key", "value")]
+    columns = [[one.get(name) for one in records] for name in ("key", "value")]
     if not all(one is None or type(one) is str for column in columns for one in column):
         if content.translate(None, _SPACES) != orjson.dumps(document).translate(None, _SPACES):
             return None  # for example, a number would be formatted differently
@@ -219,8 +220,8 @@ def _from_arrow(content: bytes, topic: Topic) -> pa.RecordBatch:
         raise BadRequest(
             f"the body is not an Arrow stream: {error}", fix="write it with pyarrow.ipc.new_stream"
         ) from None
-    wanted = [n for n in whole.column_names if not n.startswith("$") or n in CLIENT_COLUMNS]
-    rows = whole.select(wanted).to_batches()
+    names = [n for n in whole.column_names if not n.startswith("$") or n in CLIENT_COLUMNS]
+    rows = whole.select(names).to_batches()
     return rows[0] if rows else pa.RecordBatch.from_pylist([], topic.schema.arrow)
 
 

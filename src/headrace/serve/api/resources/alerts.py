@@ -162,20 +162,22 @@ def unmute_alert(context: RequestContext, params: UnmuteRequest) -> AlertDescrip
 
 
 def _alert(context: RequestContext, query: Query) -> AlertDescription:
-    alert, found = query.alert, query_status(context.node, context.sampler, query.id)
+    alert, status = query.alert, query_status(context.node, context.sampler, query.id)
     assert alert is not None
     raised = context.node.alerts.history.raised(query.id) if can_see_notices(context.rights, query) else []
-    shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]
+    active_alerts = [
+        ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]
+    ]
     mutes = [Mute(key, until) for key, until in context.node.alerts.mutes(alert.name).items()]
     facts = (alert.name, alert.source, str(alert.rule), alert.severity, list(alert.notify), query.id)
-    return AlertDescription(*facts, found.state if found else "ended", query.text, len(raised), shown, mutes)
+    return AlertDescription(*facts, status.state if status else "ended", query.text, len(raised), active_alerts, mutes)
 
 
 def _query(context: RequestContext, alert: str) -> Query:
-    found = context.node.catalog.alerts.get(alert)
-    if found is None or not can_see_query(context.rights, found):
+    query = context.node.catalog.alerts.get(alert)
+    if query is None or not can_see_query(context.rights, query):
         raise UnknownAlert(f'alert "{alert}" does not exist', fix="GET /api/v1/alerts lists them")
-    return found
+    return query
 
 
 def _name(context: RequestContext, alert: str) -> str:
@@ -196,19 +198,19 @@ def list_notices(context: RequestContext, params: ListNoticesRequest) -> NoticeP
     It contains notices of alerts over sources of which the caller may read all rows. Continue with `before` until it is
     null; a page may be short or empty.
     """
-    found: list[NoticeEntry] = []
-    seen = {query.id for query in context.node.catalog.alerts.values() if can_see_notices(context.rights, query)}
+    entries: list[NoticeEntry] = []
+    visible_ids = {query.id for query in context.node.catalog.alerts.values() if can_see_notices(context.rights, query)}
     for scanned, (position, notice) in enumerate(newest_notices(context.log, params.before)):
-        if len(found) == params.limit or scanned == _MAX_SCANNED:
-            return NoticePage(found, position + 1)
-        if _is_wanted(notice, params) and (context.rights.is_admin or notice.query in seen):
-            found.append(_notice_entry(context, position, notice))
-    return NoticePage(found, None)
+        if len(entries) == params.limit or scanned == _MAX_SCANNED:
+            return NoticePage(entries, position + 1)
+        if _is_wanted(notice, params) and (context.rights.is_admin or notice.query in visible_ids):
+            entries.append(_notice_entry(context, position, notice))
+    return NoticePage(entries, None)
 
 
 def _is_wanted(notice: Notice, params: ListNoticesRequest) -> bool:
     pairs = ((params.alert, notice.alert), (params.state, notice.state), (params.key, notice.target))
-    return all(wanted in (None, actual) for wanted, actual in pairs)
+    return all(expected in (None, actual) for expected, actual in pairs)
 
 
 def _notice_entry(context: RequestContext, position: int, notice: Notice) -> NoticeEntry:

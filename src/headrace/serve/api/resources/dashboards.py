@@ -62,7 +62,7 @@ def list_dashboards(context: RequestContext) -> list[Dashboard]:
 
 def get_dashboard(context: RequestContext, params: DashboardRequest) -> Dashboard:
     """Get one dashboard."""
-    return context.dashboards.read(lambda known: _found(context, known, params.dashboard))
+    return context.dashboards.read(lambda known: _visible_dashboard(context, known, params.dashboard))
 
 
 def save_dashboard(context: RequestContext, params: SaveDashboardRequest) -> Dashboard:
@@ -85,7 +85,7 @@ def delete_dashboard(context: RequestContext, params: DashboardRequest) -> None:
     """Delete a dashboard. The views that it shows stay."""
 
     def decide(known: DashboardsByName) -> tuple[list[Record], None]:
-        _check_owner(context, _found(context, known, params.dashboard))
+        _check_owner(context, _visible_dashboard(context, known, params.dashboard))
         return [Record(None, params.dashboard.encode())], None
 
     context.dashboards.change(decide)
@@ -120,7 +120,7 @@ def _change(
 
     def decide(known: DashboardsByName) -> tuple[list[Record], Dashboard]:
         new = Dashboard(name, "", [], context.rights.principal.name, Sharing.PRIVATE)
-        before = _found(context, known, name) if must_exist else known.get(name, new)
+        before = _visible_dashboard(context, known, name) if must_exist else known.get(name, new)
         if name not in known:
             _check_number(known, new.owner)
         after = change(before)
@@ -144,11 +144,11 @@ def _sharing(text: str) -> Sharing:
     return Sharing(text)
 
 
-def _found(context: RequestContext, known: DashboardsByName, name: str) -> Dashboard:
+def _visible_dashboard(context: RequestContext, dashboards: DashboardsByName, name: str) -> Dashboard:
     """The dashboard; one that the caller may not see is unknown."""
-    if name not in known or not _may_see(context, known[name]):
+    if name not in dashboards or not _may_see(context, dashboards[name]):
         raise UnknownDashboard(f'dashboard "{name}" does not exist', fix="GET /api/v1/dashboards lists them")
-    return known[name]
+    return dashboards[name]
 
 
 # -- rights and quotas ----------------------------------------------------------------------------------------------

@@ -115,16 +115,18 @@ class DeadLetterRequest:
 
 def list_dead_letter_topics(context: RequestContext, params: ListTopicsRequest) -> list[DeadLetterTopic]:
     """List the dead-letter topics, with the number of dead letters in each."""
-    seen = [one.query for one in context.node.supervisor.queries.values() if can_see_query(context.rights, one.query)]
-    queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
+    visible = [
+        one.query for one in context.node.supervisor.queries.values() if can_see_query(context.rights, one.query)
+    ]
+    queries = {query.id: dead_letter_topic(query.sink.topic) for query in visible}
     if params.query is not None and params.query not in queries:
         raise UnknownQuery(f'query "{params.query}" does not exist', fix="GET /api/v1/queries lists them")
     names = [topic.name for topic in context.log.topics() if topic.name.endswith(SUFFIX)]
     names = [name for name in names if context.rights.may(Privilege.READ, topic_resource(name))]
-    wanted = [name for name in names if params.query is None or queries[params.query] == name]
+    selected = [name for name in names if params.query is None or queries[params.query] == name]
     return [
         DeadLetterTopic(n, n.removesuffix(SUFFIX), _count(context.log, n), [q for q in queries if queries[q] == n])
-        for n in wanted
+        for n in selected
     ]
 
 
@@ -132,25 +134,27 @@ def list_dead_letters(context: RequestContext, params: ListDeadLettersRequest) -
     """List dead letters with their reasons. Continue from `next` until it no longer changes."""
     topic = _dead_letter_topic(context.log, params.topic)
     reading = PartitionReader(context.log, start_positions(context.log, topic.name, params.start))
-    found: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     scanned = 0
-    while len(found) < params.limit and scanned < _MAX_SCANNED:
-        batches = reading.page(min(_PAGE, params.limit - len(found)))
+    while len(dead_letters) < params.limit and scanned < _MAX_SCANNED:
+        batches = reading.page(min(_PAGE, params.limit - len(dead_letters)))
         if not batches:
             break
         scanned += sum(map(len, batches))
-        found += [
+        dead_letters += [
             dead_letter
             for batch in batches
             for dead_letter in dead_letters_in(context, topic, batch)
             if _is_wanted(dead_letter, params)
         ]
-    return DeadLetterPage(found, format_positions(reading.positions))
+    return DeadLetterPage(dead_letters, format_positions(reading.positions))
 
 
 def get_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetter:
     """Get one dead letter."""
-    return next(dead_letters_in(context, _dead_letter_topic(context.log, params.topic), _found(context.log, params)))
+    return next(
+        dead_letters_in(context, _dead_letter_topic(context.log, params.topic), _read_dead_letter(context.log, params))
+    )
 
 
 def _dead_letter_topic(log: Log, name: str) -> Topic:
@@ -167,10 +171,10 @@ def dead_letters_in(context: RequestContext, topic: Topic, batch: Batch) -> Iter
     records = list(batch.records())
     resolutions = context.resolutions.of([_id(topic, record.partition, record.offset) for record in records])
     for record, resolution in zip(records, resolutions, strict=True):
-        yield _shown(record, resolution or UNRESOLVED)
+        yield _describe(record, resolution or UNRESOLVED)
 
 
-def _shown(record: StoredRecord, state: str) -> DeadLetter:
+def _describe(record: StoredRecord, state: str) -> DeadLetter:
     headers = {n: _text(record.record.header(n)) for n in ("code", "reason", "where", "origin", "query")}
     where = headers.pop("where") or headers.pop("origin", None)
     place = record.topic, record.partition, record.offset, record.timestamp
@@ -192,14 +196,14 @@ def _text(data: bytes | None) -> str | None:
 
 def _is_wanted(dead_letter: DeadLetter, params: ListDeadLettersRequest) -> bool:
     pairs = ((params.query, dead_letter.query), (params.code, dead_letter.code), (params.state, dead_letter.state))
-    return all(wanted in (None, "all", actual) for wanted, actual in pairs)
+    return all(expected in (None, "all", actual) for expected, actual in pairs)
 
 
 def _id(topic: Topic, partition: int, offset: int) -> DeadLetterId:
     return DeadLetterId(topic.name, topic.created_at, partition, offset)
 
 
-def _found(log: Log, params: DeadLetterRequest) -> Batch:
+def _read_dead_letter(log: Log, params: DeadLetterRequest) -> Batch:
     try:
         batch = log.read(params.topic, params.partition, params.offset, max_records=1)
     except (OffsetOutOfRange, UnknownPartition):
@@ -218,7 +222,7 @@ def _found(log: Log, params: DeadLetterRequest) -> Batch:
 def replay_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Replay a dead letter, once: append its original record to its topic, with its headers and timestamp."""
     topic = _dead_letter_topic(context.log, params.topic)
-    dead_letter = next(_found(context.log, params).records())
+    dead_letter = next(_read_dead_letter(context.log, params).records())
     origin = _origin(context.log, dead_letter)
     context.rights.check(Privilege.WRITE, topic_resource(origin.topic))
     context.audit("dead-letter-replayed", dead_letter=f"{params.topic}/{params.partition}/{params.offset}")
@@ -231,7 +235,7 @@ def replay_dead_letter(context: RequestContext, params: DeadLetterRequest) -> De
 def discard_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Discard a dead letter. It stays in its topic until retention removes it."""
     topic = _dead_letter_topic(context.log, params.topic)
-    _found(context.log, params)
+    _read_dead_letter(context.log, params)
     resolved = _id(topic, params.partition, params.offset)
     context.resolutions.settle(resolved, DISCARDED)
     return DeadLetterResolution(str(resolved), DISCARDED)
@@ -240,7 +244,7 @@ def discard_dead_letter(context: RequestContext, params: DeadLetterRequest) -> D
 def _origin(log: Log, dead_letter: StoredRecord) -> Batch:
     """The original record of a dead letter, which must still exist."""
     where = _text(dead_letter.record.header("where") or dead_letter.record.header("origin")) or ""
-    match = next((found for pattern in _ORIGINS if (found := pattern.fullmatch(where))), None)
+    match = next((candidate for pattern in _ORIGINS if (candidate := pattern.fullmatch(where))), None)
     if match is None or match["topic"].startswith(
         INTERNAL_PREFIX
     ):  # a writer of dead letters must not write internal topics

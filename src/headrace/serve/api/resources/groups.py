@@ -64,7 +64,7 @@ def list_groups(context: RequestContext) -> list[GroupSummary]:
     names = [
         name for name in context.log.groups() if context.rights.may(Privilege.READ, Resource(ResourceType.GROUP, name))
     ]
-    return [_listed(context.log.group(name)) for name in names]
+    return [_summary(context.log.group(name)) for name in names]
 
 
 def get_group(context: RequestContext, params: GroupRequest) -> GroupDescription:
@@ -89,13 +89,13 @@ def _offsets(context: RequestContext, params: ResetOffsetsRequest) -> dict[Topic
     topics = params.topics
     if not topics:
         topics = sorted({place.topic for place in context.log.group(params.group).offsets})
-    found = {place: at for topic in topics for place, at in start_positions(context.log, topic, params.to).items()}
-    if not found:
+    offsets = {place: at for topic in topics for place, at in start_positions(context.log, topic, params.to).items()}
+    if not offsets:
         raise BadRequest(f'group "{params.group}" has no offsets yet', fix='set "topics"')
-    return found
+    return offsets
 
 
-def _listed(info: GroupInfo) -> GroupSummary:
+def _summary(info: GroupInfo) -> GroupSummary:
     return GroupSummary(info.name, len(info.members), len(info.offsets), sum(info.lag.values()))
 
 

@@ -131,8 +131,8 @@ def _check_sees_all(context: RequestContext, notifier: str) -> None:
 
 
 def _check_owner(context: RequestContext, subscription: str) -> None:
-    found = context.node.alerts.sender_context.subscriptions.get(subscription)
-    if found is not None and not context.rights.is_admin and found.owner != context.rights.principal.name:
+    existing = context.node.alerts.sender_context.subscriptions.get(subscription)
+    if existing is not None and not context.rights.is_admin and existing.owner != context.rights.principal.name:
         raise NotAllowed(
             f"{context.rights.principal.name} does not own this subscription", fix="ask its owner or an admin"
         )

@@ -27,10 +27,10 @@ def list_queries(context: RequestContext) -> list[QueryStatus]:
 def get_query(context: RequestContext, params: QueryRequest) -> QueryStatus:
     """Get one query."""
     _check(context, params.query)
-    found = query_status(context.node, context.sampler, params.query)
-    if found is None:
+    status = query_status(context.node, context.sampler, params.query)
+    if status is None:
         raise _unknown(params.query)
-    return found
+    return status
 
 
 def get_status(context: RequestContext) -> dict[str, Any]:

@@ -69,17 +69,17 @@ class ReverseSearch:
 
     @property
     def is_done(self) -> bool:
-        return not self._left()
+        return not self._unfinished()
 
-    def _left(self) -> list[TopicPartition]:
+    def _unfinished(self) -> list[TopicPartition]:
         return [place for place, end in self.ends.items() if end > self._begins[place]]
 
     def found(self) -> list[bytes]:
         """As many matches as requested or as exist; fewer if the scan limit or the time limit is reached."""
         hits: dict[TopicPartition, list[SearchHit]] = {place: [] for place in self.ends}
         deadline = time.monotonic() + _LONGEST
-        while left := self._left():
-            for place in left:
+        while unfinished := self._unfinished():
+            for place in unfinished:
                 hits[place] += self._piece(place)
             if sum(map(len, hits.values())) >= self._params.limit:
                 break
@@ -119,11 +119,11 @@ class ReverseSearch:
 def rows_containing(rows: pa.RecordBatch, schema: Schema, text: str) -> pa.Array:
     """A mask of the rows that contain the text in any column."""
     if schema.is_raw:
-        found = [pc.match_substring(rows.column(name), text, ignore_case=True) for name in ("key", "value")]
+        masks = [pc.match_substring(rows.column(name), text, ignore_case=True) for name in ("key", "value")]
     else:
         lines = JsonRows().encode(rows.select(list(schema.names)), schema)
-        found = [pc.match_substring(lines, text, ignore_case=True)]
-    return pc.fill_null(pc.or_kleene(found[0], found[-1]), False)
+        masks = [pc.match_substring(lines, text, ignore_case=True)]
+    return pc.fill_null(pc.or_kleene(masks[0], masks[-1]), False)
 
 
 ROUTES = (

@@ -185,11 +185,11 @@ def _option_value(value: Any) -> Any:
 
 
 def _partitions(log: Log, topic: str) -> list[Partition]:
-    held: Mapping[int, tuple[int | None, int | None]] = {}
+    usage: Mapping[int, tuple[int | None, int | None]] = {}
     if isinstance(log, EmbeddedLog):
-        held = usage_by_partition(log, topic)
+        usage = usage_by_partition(log, topic)
     nothing = (None, None)
-    return [Partition(p, *bounds, *held.get(p, nothing)) for p, bounds in sorted(log.bounds(topic).items())]
+    return [Partition(p, *bounds, *usage.get(p, nothing)) for p, bounds in sorted(log.bounds(topic).items())]
 
 
 # -- options --------------------------------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ _HINTS = get_type_hints(TopicSpec)
 _READERS = {timedelta: parse_duration, Size: parse_size, Schema: Schema.parse}
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    options = {name: _option(name, value) for name, value in given.items()}
+def _options(raw_options: Mapping[str, Any]) -> dict[str, Any]:
+    options = {name: _option(name, value) for name, value in raw_options.items()}
     kind, _, of = options.get("partitioner", "").partition(":")
     if of and kind != "priority":  # clients must not choose which code is run
         raise BadTopicOption("a partitioner from a module cannot be set over HTTP", fix="use `headrace topic`")

@@ -51,8 +51,8 @@ class LoginRequest:
 async def log_in(context: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Get a token for a name and a password. It expires after the setting `auth.token_ttl`."""
     principal = await _known(context, params, request)
-    made = await context.run(_token, context.with_rights(Rights(principal)), principal.name, None)
-    return _json(made, 201)
+    token = await context.run(_token, context.with_rights(Rights(principal)), principal.name, None)
+    return _json(token, 201)
 
 
 async def begin_session(context: RequestContext, params: LoginRequest, request: Request) -> Response:
@@ -152,9 +152,9 @@ def _token(context: RequestContext, user: str, life: str | None) -> TokenRespons
         lives = None if life is None else parse_duration(life)
     except ValueError as error:
         raise BadAccessToken(f'"{life}" is not a valid lifetime: {error}', fix="for example 12h or 30d") from None
-    made = TokenResponse(*context.node.guard.make_token(user, lives))
-    context.audit("token-made", user=user, token=made.id)
-    return made
+    token = TokenResponse(*context.node.guard.make_token(user, lives))
+    context.audit("token-made", user=user, token=token.id)
+    return token
 
 
 # -- users ----------------------------------------------------------------------------------------------------------
@@ -272,14 +272,14 @@ def list_roles(context: RequestContext) -> list[RoleDescription]:
 
 def grant(context: RequestContext, params: GrantRequest) -> None:
     """Grant a privilege to a role."""
-    given = Grant.of(params.privilege, params.kind, params.pattern, params.where)
-    context.node.guard.users.grant(params.role, given, by=context.rights.principal.name)
+    privilege_grant = Grant.of(params.privilege, params.kind, params.pattern, params.where)
+    context.node.guard.users.grant(params.role, privilege_grant, by=context.rights.principal.name)
 
 
 def revoke(context: RequestContext, params: GrantRequest) -> None:
     """Revoke a grant."""
-    given = Grant.of(params.privilege, params.kind, params.pattern, params.where)
-    context.node.guard.users.revoke(params.role, given, by=context.rights.principal.name)
+    privilege_grant = Grant.of(params.privilege, params.kind, params.pattern, params.where)
+    context.node.guard.users.revoke(params.role, privilege_grant, by=context.rights.principal.name)
 
 
 # -- audit log ------------------------------------------------------------------------------------------------------
@@ -319,14 +319,14 @@ def list_audit(context: RequestContext, params: ListAuditRequest) -> list[AuditE
 
     Continue with the number of the last entry as `before`, until entry 0 or an empty list.
     """
-    found = newest_entries(context.log, params.before, params.limit)
-    return [AuditEntryDescription(e.number, e.at, e.action, e.principal, dict(e.details), e.hash) for e in found]
+    entries = newest_entries(context.log, params.before, params.limit)
+    return [AuditEntryDescription(e.number, e.at, e.action, e.principal, dict(e.details), e.hash) for e in entries]
 
 
 def verify_audit_chain(context: RequestContext, params: VerifyAuditRequest) -> AuditVerificationResult:
     """Verify that no audit entry was changed, removed or inserted."""
-    found = verify_audit(context.log, params.known)
-    return AuditVerificationResult(found.count, found.head)
+    verification = verify_audit(context.log, params.known)
+    return AuditVerificationResult(verification.count, verification.head)
 
 
 ROUTES = (

@@ -99,10 +99,10 @@ def read_view_now(context: RequestContext, params: ReadViewRequest) -> bytes:
 
 
 def _source(context: RequestContext, name: str) -> SourceInfo:
-    found = next((one for one in (name, name.upper()) if one in context.node.tables.names), None)
-    if found is None:
+    actual_name = next((one for one in (name, name.upper()) if one in context.node.tables.names), None)
+    if actual_name is None:
         raise UnknownView(f'materialized table "{name}" does not exist', fix="GET /api/v1/views lists them")
-    source = context.node.catalog.sources[found]
+    source = context.node.catalog.sources[actual_name]
     context.rights.rows(source.name, source.topic)
     return source
 
@@ -167,9 +167,9 @@ def _seconds(text: str) -> float:
         raise BadRequest(f'"wait" cannot be "{text[:40]}": {error}', fix="for example 10s") from None
 
 
-async def _reflects(context: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
+async def _reflects(context: RequestContext, source: SourceInfo, positions: Positions, seconds: float) -> None:
     """Wait on the event loop: threads are scarce."""
-    tracker, deadline = WriteTracker(context.node, written), time.monotonic() + seconds
+    tracker, deadline = WriteTracker(context.node, positions), time.monotonic() + seconds
     while not await context.run(_has, context, source, tracker):
         if time.monotonic() > deadline:
             query = (
@@ -177,7 +177,7 @@ async def _reflects(context: RequestContext, source: SourceInfo, written: Positi
             )
             raise ViewLagging(
                 f'table "{source.name}" does not reflect the write after {seconds:g} s: {query}',
-                where=format_positions(written),
+                where=format_positions(positions),
                 fix="try again, or check that the query runs",
             )
         await asyncio.sleep(_PAUSE)

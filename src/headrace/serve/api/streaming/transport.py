@@ -61,7 +61,7 @@ class EventStream(Response):
         self._events = events
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def gone() -> None:
+        async def disconnected() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
@@ -72,7 +72,7 @@ class EventStream(Response):
                     await _in_time(send({"type": "http.response.body", "body": event, "more_body": True}))
             await send({"type": "http.response.body", "body": b""})
 
-        await _until_gone(work(), gone())
+        await _until_disconnected(work(), disconnected())
 
 
 async def socket_stream(socket: WebSocket, begin: Callable[[], Awaitable[MessageStream]]) -> None:
@@ -87,7 +87,7 @@ async def socket_stream(socket: WebSocket, begin: Callable[[], Awaitable[Message
         await socket.send_denial_response(refused)
         return
     await socket.accept()
-    await _until_gone(_talk(socket, first, pages), _gone(socket))
+    await _until_disconnected(_talk(socket, first, pages), _disconnected(socket))
 
 
 async def _talk(socket: WebSocket, first: Any, pages: MessageStream) -> None:
@@ -103,7 +103,7 @@ async def _talk(socket: WebSocket, first: Any, pages: MessageStream) -> None:
         await socket.close(1011)
 
 
-async def _gone(socket: WebSocket) -> None:
+async def _disconnected(socket: WebSocket) -> None:
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
 
@@ -113,8 +113,8 @@ async def _in_time(sending: Awaitable[None]) -> None:
         await sending
 
 
-async def _until_gone(work: Coroutine[Any, Any, None], gone: Coroutine[Any, Any, None]) -> None:
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone)]
+async def _until_disconnected(work: Coroutine[Any, Any, None], disconnected: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(disconnected)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

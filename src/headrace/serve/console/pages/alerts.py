@@ -66,19 +66,19 @@ async def alerts(context: PageContext) -> None:
     _browsers(context)
     html_text("h2", "Create an alert")
     AlertForm(context)
-    shown: list[Any] = [None]  # nothing is shown yet
+    shown_states: list[Any] = [None]  # nothing is shown yet
 
     async def show(_: ServerSnapshot) -> None:
-        found: list[api.AlertDescription] = await context.cached(AlertsRequest())
-        raised.show([_raised(alert, one) for alert in found for one in alert.raised])
-        rule_states = [(a.name, a.rule, a.state, tuple(a.mutes)) for a in found]
-        if rule_states != shown:
-            shown[:] = rule_states
+        descriptions: list[api.AlertDescription] = await context.cached(AlertsRequest())
+        raised.show([_raised(alert, one) for alert in descriptions for one in alert.raised])
+        rule_states = [(a.name, a.rule, a.state, tuple(a.mutes)) for a in descriptions]
+        if rule_states != shown_states:
+            shown_states[:] = rule_states
             rules.clear()
             with rules:
-                for alert in found:
+                for alert in descriptions:
                     _rule(context, alert)
-                if not found:
+                if not descriptions:
                     html_text("p", "No alerts are defined. Create one below.").classes("hr-rule_states")
         notices: api.NoticePage = await context.cached(NoticesRequest())
         history.show([_notice_row(one) for one in notices.notices])

@@ -50,7 +50,7 @@ _SHARING = {"private": "Private", "read": "Others may read", "edit": "Others may
 
 
 async def dashboards(context: PageContext) -> None:
-    found: list[Dashboard] = await context.call(list_dashboards)
+    entries: list[Dashboard] = await context.call(list_dashboards)
     grid = Grid(
         Column("title", "Dashboard"),
         Column("owner", "Owner"),
@@ -68,25 +68,27 @@ async def dashboards(context: PageContext) -> None:
                 "charts": len(one.panels),
                 "link": page_link("dashboards", one.name),
             }
-            for one in found
+            for one in entries
         ]
     )
-    if not found:
+    if not entries:
         html_text("p", "Open a view, build a chart, and save it to a dashboard.")
         ui.link("Go to the views", "/views")
 
 
 async def dashboard(context: PageContext, dashboard: str) -> None:
-    found: Dashboard = await context.call(get_dashboard, DashboardRequest(dashboard=dashboard))
+    definition: Dashboard = await context.call(get_dashboard, DashboardRequest(dashboard=dashboard))
     with html_tag("div").classes("hr-dashboard"):
-        may_remove = may_edit(context.api, found)
-        panels = [SavedPanel(context, dashboard, panel, place, may_remove) for place, panel in enumerate(found.panels)]
+        may_remove = may_edit(context.api, definition)
+        panels = [
+            SavedPanel(context, dashboard, panel, place, may_remove) for place, panel in enumerate(definition.panels)
+        ]
     if not panels:
         html_text("p", "This dashboard has no charts. Open a view and build one.")
         ui.link("Go to the views", "/views")
-    if owns(context.api, found):
+    if owns(context.api, definition):
         with html_tag("div").classes("hr-row"):
-            _sharing_control(context, found)
+            _sharing_control(context, definition)
             delete = ui.button("Delete dashboard", on_click=lambda: _delete(context, dashboard))
             delete.props("flat no-caps color=negative")
 
@@ -97,14 +99,14 @@ async def dashboard(context: PageContext, dashboard: str) -> None:
     await auto_refresh(context, show)
 
 
-def _sharing_control(context: PageContext, shown: Dashboard) -> None:
+def _sharing_control(context: PageContext, dashboard: Dashboard) -> None:
     async def share(event: Any) -> None:
         with notify_errors():
-            await context.call(share_dashboard, ShareRequest(dashboard=shown.name, sharing=event.value))
+            await context.call(share_dashboard, ShareRequest(dashboard=dashboard.name, sharing=event.value))
             ui.notify(f"Sharing: {_SHARING[event.value]}", type="positive")
 
-    chosen = ui.select(_SHARING, value=shown.sharing, label="Sharing", on_change=share)
-    chosen.props("dense outlined").classes("hr-select")
+    dropdown = ui.select(_SHARING, value=dashboard.sharing, label="Sharing", on_change=share)
+    dropdown.props("dense outlined").classes("hr-select")
 
 
 async def _delete(context: PageContext, dashboard: str) -> None:
@@ -170,7 +172,7 @@ class LiveChart:
     async def show(self) -> None:
         """Errors are shown in the chart itself, so the other charts of a dashboard continue."""
         try:
-            drawn = await self._found()
+            chart = await self._fetch()
         except HeadraceError as error:
             _say(self._problem, error.what)
             return
@@ -180,25 +182,25 @@ class LiveChart:
             return
         _say(self._problem, "")
         starting = starting_text(starting_queries(await self._context.snapshot(), [self.panel.view]))
-        _say(self._note, ". ".join(filter(None, (drawn.note, starting))))
-        if drawn != self._drawn:
-            self._drawn = drawn
-            self._draw(drawn)
+        _say(self._note, ". ".join(filter(None, (chart.note, starting))))
+        if chart != self._drawn:
+            self._drawn = chart
+            self._draw(chart)
 
-    async def _found(self) -> DrawnChart:
+    async def _fetch(self) -> DrawnChart:
         """Draws a placeholder, without a query, while columns are missing."""
         why = missing_columns(self.panel)
         return placeholder(self.panel, why) if why else await self._context.cached(ChartRequest(self.panel))
 
-    def _draw(self, drawn: DrawnChart) -> None:
+    def _draw(self, chart: DrawnChart) -> None:
         if self._kind != self.panel.kind:  # ECharts would retain parts of the previous kind
             self._kind = self.panel.kind
             self._place.clear()
             with self._place:
                 self._chart = ui.echart({}, renderer="svg").classes("hr-chart").props("role=img")
-        self._chart._props["aria-label"] = drawn.summary
+        self._chart._props["aria-label"] = chart.summary
         self._chart.options.clear()
-        self._chart.options.update(drawn.options)
+        self._chart.options.update(chart.options)
         self._chart.update()
 
 
@@ -231,16 +233,16 @@ class ChartBuilder:
         self._saved = html_tag("div")
 
     def _select(self, name: str, label: str, offered: Any, first: str) -> None:
-        chosen = ui.select(offered, value=first, label=label, on_change=self._choose(name))
-        chosen.props("dense outlined").classes("hr-select")
+        dropdown = ui.select(offered, value=first, label=label, on_change=self._choose(name))
+        dropdown.props("dense outlined").classes("hr-select")
 
     def _choose(self, name: str) -> Any:
-        async def chosen(event: Any) -> None:
+        async def on_change(event: Any) -> None:
             value = int(event.value or 1) if name == "top" else event.value or ""
             self._chosen = self._chart.panel = replace(self._chosen, **{name: value})
             await self._chart.show()
 
-        return chosen
+        return on_change
 
     async def show(self) -> None:
         await self._chart.show()

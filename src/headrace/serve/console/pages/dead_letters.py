@@ -47,14 +47,14 @@ class DeadLetterGrid:
         self._count = count
         with notify_errors():
             try:
-                found: DeadLetterList = await self._context.cached(
+                recent: DeadLetterList = await self._context.cached(
                     RecentDeadLetters(self._query.name, self._pages * PAGE_SIZE, self._settled)
                 )
             except UnknownQuery:
                 return
-            self._grid.show([_row(one) for one in found.dead_letters])
-            self._more.set_visibility(found.are_more)
-            self._root.set_visibility(bool(found.dead_letters))
+            self._grid.show([_row(one) for one in recent.dead_letters])
+            self._more.set_visibility(recent.are_more)
+            self._root.set_visibility(bool(recent.dead_letters))
 
     async def _older(self) -> None:
         self._pages += 1

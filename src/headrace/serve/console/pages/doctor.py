@@ -24,10 +24,10 @@ async def doctor(context: PageContext) -> None:
     checks = Grid(Column("check", "Check"), Column("state", "State"), result, fix, empty="")
 
     async def refresh() -> None:
-        found = [_own(), *await context.api.run(_findings, settings)]
-        bad = [finding for finding in found if finding.state != OK]
-        summary.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
-        checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])
+        findings = [_own(), *await context.api.run(_findings, settings)]
+        bad = [finding for finding in findings if finding.state != OK]
+        summary.set_text(f"{len(bad)} of {len(findings)} checks need attention." if bad else "All checks passed.")
+        checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in findings if one.state == OK)]])
 
     ui.timer(0, refresh, once=True)  # after the page is shown: a check that does not respond would delay it
     html_text("h2", "Settings")
@@ -49,8 +49,8 @@ def _setting_rows(settings: Settings) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for one in resolve_settings():
         value = settings.value(one.spec)
-        shown = MASK if one.secret and value else "" if value is None else plain_text(value)
+        text = MASK if one.secret and value else "" if value is None else plain_text(value)
         rows.append(
-            {"name": one.name, "value": shown, "origin": one.origin if value == one.value else "flag", "doc": one.doc}
+            {"name": one.name, "value": text, "origin": one.origin if value == one.value else "flag", "doc": one.doc}
         )
     return rows

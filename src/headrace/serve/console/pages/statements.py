@@ -99,17 +99,17 @@ class StatementsPage:
         """Check the text: underline errors, and show their messages."""
         checked = self._text
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
-            found = await self._context.api.run(_checked, self._context.api, checked, frozenset(self._executed))
+            script = await self._context.api.run(_checked, self._context.api, checked, frozenset(self._executed))
             if checked == self._text:
-                self._underline(checked, found)
+                self._underline(checked, script)
 
-    def _underline(self, text: str, found: CheckedScript) -> None:
-        spans = [error.span for error in found.errors if isinstance(error, StatementError) and error.span is not None]
+    def _underline(self, text: str, script: CheckedScript) -> None:
+        spans = [error.span for error in script.errors if isinstance(error, StatementError) and error.span is not None]
         marks = [_code_units(text, span) for span in spans if text]
         ui.run_javascript(f"headrace.underline({self._editor.id}, {json.dumps(text)}, {json.dumps(marks)})")
         self._errors.clear()
         with self._errors:
-            for error in found.errors:
+            for error in script.errors:
                 where = f"{error.where}: " if error.where else ""
                 html_text("li", f"{where}{error.what}" + (f" ({error.fix})" if error.fix else ""))
 
@@ -151,12 +151,12 @@ class StatementsPage:
     async def explain(self) -> None:
         number = self._begin()
         with self._answers, notify_errors():
-            found = await self._context.api.run(_checked, self._context.api, self._text, frozenset(self._executed))
+            script = await self._context.api.run(_checked, self._context.api, self._text, frozenset(self._executed))
             if number != self._run_number:
                 return
-            for error in found.errors:
+            for error in script.errors:
                 error_text(error)
-            for planned in found.planned:
+            for planned in script.planned:
                 query = getattr(planned.action, "query", None)
                 html_text("h2", planned.text.strip().splitlines()[0])
                 html_text("pre", tree(query) if query else "This statement runs no query.").classes("hr-text")
@@ -173,10 +173,10 @@ class StatementsPage:
         else:
             rows = ResultGrid([column.name for column in planned.columns], time_columns(planned.columns))
         if isinstance(planned, TransientSelect) and not planned.push:
-            found = await context.run(_pulled, context, planned)
+            pulled_rows = await context.run(_pulled, context, planned)
             if number == self._run_number:
-                rows.add(found[:MAX_SHOWN_ROWS])
-                rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
+                rows.add(pulled_rows[:MAX_SHOWN_ROWS])
+                rows.end(are_more=len(pulled_rows) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
             return
         from_beginning = properties.get(_RESET) == "earliest"
         if isinstance(planned, TransientSelect) and not from_beginning:
@@ -238,11 +238,11 @@ class StatementsPage:
         self._executed |= {normalized(entry.text) for entry in entries if entry.text}
         self._history.clear()
         with self._history:
-            self._listed("Recent statements", self._ran)
+            self._list_statements("Recent statements", self._ran)
             applied = [entry.text or f"code of app {entry.app}" for entry in reversed(entries)]
-            self._listed("Statement history", applied)
+            self._list_statements("Statement history", applied)
 
-    def _listed(self, title: str, statements: list[str]) -> None:
+    def _list_statements(self, title: str, statements: list[str]) -> None:
         if statements:
             html_text("h2", title)
         for one in statements:
@@ -279,10 +279,10 @@ def _checked(context: RequestContext, text: str, executed: Collection[str]) -> C
 
 
 def _pulled(context: RequestContext, planned: TransientSelect) -> list[list[Any]]:
-    found: list[list[Any]] = []
+    rows: list[list[Any]] = []
     with context.node.pull_queries.execute(planned) as pulled:
         for batch in pulled.batches:
-            found += [parse_row(row.text, planned.columns) for row in batch]
-            if len(found) > MAX_SHOWN_ROWS:
+            rows += [parse_row(row.text, planned.columns) for row in batch]
+            if len(rows) > MAX_SHOWN_ROWS:
                 break
-    return found
+    return rows

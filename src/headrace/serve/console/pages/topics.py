@@ -188,13 +188,13 @@ class RecordSearch:
         self._grid.show([self._rows.row(one) for one in self._found])
 
 
-def search_summary(found: int, scanned: int, text: str | None, *, is_done: bool) -> str:
+def search_summary(matches: int, scanned: int, text: str | None, *, is_done: bool) -> str:
     """For example "50 matches in the newest 100 records"."""
     if not text:
-        shown = number_format.plural(found, "record")
-        return shown if is_done else f"The newest {shown}"
+        records = number_format.plural(matches, "record")
+        return records if is_done else f"The newest {records}"
     where = f"all {scanned:,} records" if is_done else f"the newest {scanned:,} records"
-    return f"{number_format.plural(found, 'match', 'matches')} in {where}"
+    return f"{number_format.plural(matches, 'match', 'matches')} in {where}"
 
 
 class RecordForm:

@@ -93,30 +93,30 @@ class ViewGrid:
 
     async def show(self, *, quiet: bool = False) -> None:
         with notify_errors(quiet=quiet):
-            where, order, wanted = (one.value or "" for one in (self._where, self._order, self._search))
-            found: ViewRows = await self._context.cached(
-                GridRequest(self._view, where, order, wanted, MAX_SHOWN_ROWS + 1)
+            where, order, search_text = (one.value or "" for one in (self._where, self._order, self._search))
+            result: ViewRows = await self._context.cached(
+                GridRequest(self._view, where, order, search_text, MAX_SHOWN_ROWS + 1)
             )
             starting = starting_text(starting_queries(await self._context.snapshot(), [self._view]))
-            self._summary.set_text(_summary(found, starting))
-            if found is self._shown:  # unchanged
+            self._summary.set_text(_summary(result, starting))
+            if result is self._shown:  # unchanged
                 return
-            self._shown, rows = found, found.rows[:MAX_SHOWN_ROWS]
-            if found.columns != self._columns:
-                self._columns = found.columns
+            self._shown, rows = result, result.rows[:MAX_SHOWN_ROWS]
+            if result.columns != self._columns:
+                self._columns = result.columns
                 self._place.clear()
                 with self._place:
                     columns = [Column(f"c{i}", name) for i, name in enumerate(self._columns)]
                     self._grid = Grid(*columns, key="$", page=25, label=self._view, empty="")
-            self._grid.show([{"$": n} | cells(row, found.times) for n, row in enumerate(rows)])
+            self._grid.show([{"$": n} | cells(row, result.times) for n, row in enumerate(rows)])
 
 
-def _summary(found: ViewRows, starting: str) -> str:
+def _summary(result: ViewRows, starting: str) -> str:
     """How many rows there are; `starting` says which queries they still wait for."""
-    if len(found.rows) > MAX_SHOWN_ROWS:
+    if len(result.rows) > MAX_SHOWN_ROWS:
         summary = f"The first {MAX_SHOWN_ROWS:,} rows; filter or search to see others"
     else:
-        summary = plural(len(found.rows), "row")
+        summary = plural(len(result.rows), "row")
     if starting:
-        summary = f"{starting}: more results follow. {summary} so far" if found.rows else f"{starting}: no results yet"
+        summary = f"{starting}: more results follow. {summary} so far" if result.rows else f"{starting}: no results yet"
     return summary

@@ -48,10 +48,10 @@ def message(text: str) -> Options:
 
 def _number(value: Any) -> float | None:
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _is_number(value: Any) -> bool:
@@ -134,13 +134,13 @@ def _place(axis: Options) -> Callable[[list[Any]], Any]:
 
 def _summed(rows: list[Row]) -> dict[Any, float]:
     """Sum the rows of the same x: a windowed view has several."""
-    found: dict[Any, float] = {}
+    sums: dict[Any, float] = {}
     names: dict[str, Any] = {}
     for x, y, _ in rows:
         if (number := _number(y)) is not None:
             name = names.setdefault(str(x), x if _is_number(x) else str(x))
-            found[name] = found.get(name, 0.0) + number
-    return found
+            sums[name] = sums.get(name, 0.0) + number
+    return sums
 
 
 def _bar(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
@@ -148,17 +148,17 @@ def _bar(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
     if not sums:
         return _none(panel.y)
     order = _in_order(sums)
-    shown = order[-MAX_BARS:] if is_time else order[:MAX_BARS]
+    bars = order[-MAX_BARS:] if is_time else order[:MAX_BARS]
     parts: dict[str, list[Row]] = {}
     for row in rows:
         parts.setdefault(str(row[2]) if panel.by else panel.y, []).append(row)
     stacked = {name: _summed(some) for name, some in parts.items()}
     largest = sorted(stacked, key=lambda name: -sum(stacked[name].values()))[:MAX_LINES]
     series = [
-        {"type": "bar", "name": name, "stack": "all", "data": [stacked[name].get(one) for one in shown]}
+        {"type": "bar", "name": name, "stack": "all", "data": [stacked[name].get(one) for one in bars]}
         for name in sorted(largest)
     ]
-    labels = [_label(one, is_time=is_time) for one in shown]
+    labels = [_label(one, is_time=is_time) for one in bars]
     return {
         "xAxis": _names(labels, are_times=is_time),
         "yAxis": {"type": "value"},

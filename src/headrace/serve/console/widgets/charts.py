@@ -53,13 +53,13 @@ def draw_chart(
         return placeholder(panel, why)
     kind = CHART_KINDS[panel.kind]
     needed = [("x", "y", "by").index(name) for name in kind.needs]
-    shown = [row for row in rows if all(row[place] is not None for place in needed)]
-    if not shown:
+    complete_rows = [row for row in rows if all(row[place] is not None for place in needed)]
+    if not complete_rows:
         return placeholder(panel, "No rows yet")
-    drawn = themed({**_plain(), **kind.draw(panel, shown, times)})
-    summary = f"{panel.name}: {_summary(kind, drawn)}"
-    drawn["aria"] = {"enabled": True, "label": {"description": summary}}
-    return DrawnChart(drawn, _note(panel, shown, times, is_cut=is_cut), summary)
+    options = themed({**_plain(), **kind.draw(panel, complete_rows, times)})
+    summary = f"{panel.name}: {_summary(kind, options)}"
+    options["aria"] = {"enabled": True, "label": {"description": summary}}
+    return DrawnChart(options, _note(panel, complete_rows, times, is_cut=is_cut), summary)
 
 
 def _note(panel: ChartPanel, rows: Sequence[Row], times: Collection[str], *, is_cut: bool) -> str:
@@ -76,14 +76,14 @@ def _note(panel: ChartPanel, rows: Sequence[Row], times: Collection[str], *, is_
     return ". ".join(notes)
 
 
-def _summary(kind: ChartKind, drawn: Options) -> str:
-    if "series" not in drawn:
-        return drawn["title"]["text"]
-    points = [point for series in drawn["series"] for point in series["data"]]
+def _summary(kind: ChartKind, options: Options) -> str:
+    if "series" not in options:
+        return options["title"]["text"]
+    points = [point for series in options["series"] for point in series["data"]]
     if kind.name == "map":
         return f"{kind.label}, {len(points):,} points"
     if kind.name == "histogram":
-        edges = drawn["xAxis"]["data"]
+        edges = options["xAxis"]["data"]
         return f"{kind.label} of {sum(points):,} values, in bins from {edges[0]} to {edges[-1]}"
     numbers = [point[-1] if isinstance(point, list) else point for point in points]
     numbers = [number for number in numbers if number is not None]

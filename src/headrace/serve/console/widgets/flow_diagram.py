@@ -39,42 +39,42 @@ class FlowDiagram:
         self._lines: dict[tuple[NodeId, NodeId], ui.element] = {}
 
     def show(self, moment: ServerSnapshot) -> None:
-        drawn = layout_flow(moment)
-        shape = drawn.boxes, drawn.lines
+        graph = layout_flow(moment)
+        shape = graph.boxes, graph.lines
         if shape != self._shape:
             self._shape = shape
-            self._draw(drawn)
+            self._draw(graph)
         rates = _rates(moment)
         for id, text in self._texts.items():
-            text.set_text(_said(id, moment))
+            text.set_text(_note_text(id, moment))
         for id, box in self._boxes.items():
             toggle_class(box, "hr-failed", _has_failed(id, moment))
         for line, path in self._lines.items():
             toggle_class(path, "hr-moving", rates.get(line[0], 0.0) > 0)
 
-    def _draw(self, drawn: FlowGraph) -> None:
+    def _draw(self, graph: FlowGraph) -> None:
         self._root.clear()
-        for known in (self._texts, self._boxes, self._lines):
-            known.clear()
-        places = {box.id: box for box in drawn.boxes}
-        size = {"viewBox": f"-4 -4 {drawn.width} {drawn.height}", "width": drawn.width, "height": drawn.height}
+        for elements in (self._texts, self._boxes, self._lines):
+            elements.clear()
+        places = {box.id: box for box in graph.boxes}
+        size = {"viewBox": f"-4 -4 {graph.width} {graph.height}", "width": graph.width, "height": graph.height}
         with self._root, _element("svg", **size):
-            for start, end in drawn.lines:
+            for start, end in graph.lines:
                 self._lines[start, end] = _element("path", d=_curve(places[start], places[end])).classes("hr-line")
-            for box in drawn.boxes:
+            for box in graph.boxes:
                 self._draw_box(box)
 
     def _draw_box(self, box: NodeBox) -> None:
         name = box.id.name if len(box.id.name) <= _LONGEST else f"{box.id.name[: _LONGEST - 1]}…"
         with (
             _element("a", href=page_link(_PAGES[box.id.kind], box.id.name), transform=f"translate({box.x} {box.y})"),
-            _element("g").classes(f"hr-box hr-{box.id.kind}") as drawn,
+            _element("g").classes(f"hr-box hr-{box.id.kind}") as group,
         ):
             TextElement(tag="title", text=f"{box.id.kind} {box.id.name}")
             _element("rect", width=WIDTH, height=HEIGHT, rx=HEIGHT // 2 if box.id.kind == QUERY else 8)
             _text(name, x=16, y=25).classes("hr-name")
             self._texts[box.id] = _text("", x=16, y=44).classes("hr-note")
-        self._boxes[box.id] = drawn
+        self._boxes[box.id] = group
 
 
 def _element(tag: str, **props: object) -> ui.element:
@@ -101,7 +101,7 @@ def _rates(moment: ServerSnapshot) -> Mapping[NodeId, float]:
     return topics | {NodeId(QUERY, query.name): query.rate for query in moment.queries}
 
 
-def _said(id: NodeId, moment: ServerSnapshot) -> str:
+def _note_text(id: NodeId, moment: ServerSnapshot) -> str:
     if id.kind == TOPIC:
         topic = moment.topics.get(id.name)
         return (

@@ -47,16 +47,16 @@ def _is_shown(topic: str, moment: ServerSnapshot) -> bool:
 def flow_edges(moment: ServerSnapshot) -> list[tuple[NodeId, NodeId]]:
     """The edges of the data flow."""
     topic_of = {name: source.topic for name, source in moment.sources.items()}
-    found: list[tuple[NodeId, NodeId]] = []
+    edges: list[tuple[NodeId, NodeId]] = []
     for query in moment.queries:
         own = NodeId(QUERY, query.name)
-        found += [(NodeId(TOPIC, topic_of.get(name, name)), own) for name in query.sources]
+        edges += [(NodeId(TOPIC, topic_of.get(name, name)), own) for name in query.sources]
         if not query.topic.startswith(INTERNAL_PREFIX):  # the topic of alerts has no page
-            found.append((own, NodeId(TOPIC, query.topic)))
+            edges.append((own, NodeId(TOPIC, query.topic)))
         if (dead := dead_letter_topic(query.topic)) in moment.topics and _is_shown(dead, moment):
-            found.append((own, NodeId(TOPIC, dead)))
-    found += [(NodeId(TOPIC, view["topic"]), NodeId(VIEW, view["name"])) for view in moment.views]
-    return list(dict.fromkeys(found))
+            edges.append((own, NodeId(TOPIC, dead)))
+    edges += [(NodeId(TOPIC, view["topic"]), NodeId(VIEW, view["name"])) for view in moment.views]
+    return list(dict.fromkeys(edges))
 
 
 def layout_flow(moment: ServerSnapshot) -> FlowGraph:
@@ -70,8 +70,8 @@ def layout_flow(moment: ServerSnapshot) -> FlowGraph:
     columns = _columns(list(boxes), lines)
     places = {id: (column, row) for column, ids in enumerate(columns) for row, id in enumerate(ids)}
     tallest = max(map(len, columns), default=0)
-    drawn = tuple(NodeBox(id, *_corner(*place)) for id, place in places.items())
-    return FlowGraph(drawn, tuple(lines), *_corner(len(columns), tallest))
+    placed_boxes = tuple(NodeBox(id, *_corner(*place)) for id, place in places.items())
+    return FlowGraph(placed_boxes, tuple(lines), *_corner(len(columns), tallest))
 
 
 def _corner(column: int, row: int) -> tuple[int, int]:

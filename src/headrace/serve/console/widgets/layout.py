@@ -33,7 +33,9 @@ class NavItem:
 
 
 @contextmanager
-def page_layout(context: PageContext, places: tuple[NavItem, ...], here: NavItem | None, title: str) -> Iterator[None]:
+def page_layout(
+    context: PageContext, places: tuple[NavItem, ...], current: NavItem | None, title: str
+) -> Iterator[None]:
     """The frame of a page; its content is built in the block."""
     dark = ui.dark_mode(context.prefers_dark)
     with ui.header().classes("hr-head"):
@@ -53,7 +55,7 @@ def page_layout(context: PageContext, places: tuple[NavItem, ...], here: NavItem
             with link:
                 ui.icon(place.icon)
                 ui.label(place.name)
-            if place is here:
+            if place is current:
                 link.props("aria-current=page")
     menu.on_click(drawer.toggle)
     with html_tag("div").classes("hr-main") as main:
@@ -68,9 +70,9 @@ async def auto_refresh(context: PageContext, show: Callable[[ServerSnapshot], Aw
 
     async def refresh() -> None:
         try:
-            shown = show(await context.snapshot())
-            if shown is not None:
-                await shown
+            pending = show(await context.snapshot())
+            if pending is not None:
+                await pending
         except HeadraceError as error:
             trouble.show(error)
         else:
@@ -124,10 +126,10 @@ def login_link(context: PageContext) -> None:
     html_text("a", "Log in").props["href"] = login_redirect(context.request.url.path)
 
 
-def toggle_class(element: ui.element, name: str, wanted: bool) -> None:
+def toggle_class(element: ui.element, name: str, enabled: bool) -> None:
     """Add or remove a class."""
-    if wanted != (name in element._classes):
-        element.classes(**{"add" if wanted else "remove": name})
+    if enabled != (name in element._classes):
+        element.classes(**{"add" if enabled else "remove": name})
 
 
 def error_text(error: HeadraceError) -> None:
@@ -238,12 +240,12 @@ class Grid:
         self.table.add_slot("header-cell", _HEAD)
 
     def show(self, rows: list[dict[str, object]]) -> None:
-        rows = [_shown(row) for row in rows]
+        rows = [_with_texts(row) for row in rows]
         if rows != self.table.rows:
             self.table.rows = rows
 
 
-def _shown(row: dict[str, object]) -> dict[str, object]:
+def _with_texts(row: dict[str, object]) -> dict[str, object]:
     """The row with the text of each number in a separate field."""
     texts = {f"{name}$": value.text for name, value in row.items() if isinstance(value, SortedNumber)}
     return {name: value.value if isinstance(value, SortedNumber) else value for name, value in row.items()} | texts

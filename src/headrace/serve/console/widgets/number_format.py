@@ -20,8 +20,8 @@ def format_count(number: float) -> str:
     """
     for unit in _UNITS:
         if abs(number) < 1_000 or unit == _UNITS[-1]:
-            shown = f"{number:.3g}" if unit or number % 1 else f"{number:.0f}"
-            return f"{shown} {unit}".strip()
+            text = f"{number:.3g}" if unit or number % 1 else f"{number:.0f}"
+            return f"{text} {unit}".strip()
         number /= 1_000
     raise AssertionError("the last unit takes all")
 
@@ -62,8 +62,8 @@ def format_number(number: float) -> str:
     size = abs(number)
     if not math.isfinite(number) or size >= 1e15 or 0 < size < 1e-4:
         return f"{number:.6g}"
-    shown = f"{number:,.2f}" if size >= 100 else f"{number:.6f}"
-    return shown.rstrip("0").rstrip(".")
+    text = f"{number:,.2f}" if size >= 100 else f"{number:.6f}"
+    return text.rstrip("0").rstrip(".")
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
