@@ -79,7 +79,7 @@ async def alerts(context: PageContext) -> None:
                 for alert in descriptions:
                     _rule(context, alert)
                 if not descriptions:
-                    html_text("p", "No alerts are defined. Create one below.").classes("hr-rule_states")
+                    html_text("p", "No alerts are defined. Create one below.").classes("hr-note")
         notices: api.NoticePage = await context.cached(NoticesRequest())
         history.show([_notice_row(one) for one in notices.notices])
 
