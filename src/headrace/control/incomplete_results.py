@@ -31,14 +31,14 @@ def _has_begun(node: Node, query: str) -> bool:
 def writers_of(queries: Iterable[QueryStatus], sources: Collection[str]) -> list[QueryStatus]:
     """The queries that the sources depend on, directly or through other queries."""
     writers = {query.sink: query for query in queries}
-    found: dict[str, QueryStatus] = {}
-    left = list(sources)
-    while left:
-        query = writers.get(left.pop())
-        if query is not None and query.name not in found:
-            found[query.name] = query
-            left += query.sources
-    return list(found.values())
+    upstream: dict[str, QueryStatus] = {}
+    pending = list(sources)
+    while pending:
+        query = writers.get(pending.pop())
+        if query is not None and query.name not in upstream:
+            upstream[query.name] = query
+            pending += query.sources
+    return list(upstream.values())
 
 
 def notice(query: QueryStatus) -> str:

@@ -23,16 +23,16 @@ EndOffsets = Mapping[int, int]
 class WriteTracker:
     """Tracks one write. A query's end offsets are taken once, when it is first seen to have read the write."""
 
-    def __init__(self, node: Node, written: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, node: Node, positions: Mapping[TopicPartition, int]) -> None:
         self._node = node
-        self._written = written
+        self._written = positions
         self._ends_of: dict[str, EndOffsets] = {}
         self.lagging_query = ""
         """A query that has not read the write yet."""
 
     def position(self, topic: str, visited: frozenset[str] = frozenset()) -> EndOffsets | None:
         """The end offsets in a topic up to which all effects of the write lie; None if not known yet."""
-        found = {place.partition: at for place, at in self._written.items() if place.topic == topic}
+        end_offsets = {place.partition: at for place, at in self._written.items() if place.topic == topic}
         for name, registered in list(self._node.supervisor.queries.items()):
             if registered.query.sink.topic != topic or name in visited:
                 continue
@@ -40,8 +40,10 @@ class WriteTracker:
             if ends is None:
                 return None
             self._ends_of[name] = ends
-            found = {partition: max(at, found.get(partition, 0)) for partition, at in {**found, **ends}.items()}
-        return found
+            end_offsets = {
+                partition: max(at, end_offsets.get(partition, 0)) for partition, at in {**end_offsets, **ends}.items()
+            }
+        return end_offsets
 
     def _ends(self, query: str, topic: str, visited: frozenset[str]) -> EndOffsets | None:
         """End offsets of a query's output topic, if it has read the write; empty if the write does not reach it."""

@@ -91,9 +91,9 @@ def _long_wait(wait: LongWait) -> dict[str, Any]:
 
 def query_statuses(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGHTS) -> list[QueryStatus]:
     """The status of all queries that the principal may see."""
-    seen = [name for name, one in list(node.supervisor.queries.items()) if can_see_query(rights, one.query)]
-    found = (query_status(node, sampler, query) for query in seen)
-    return [one for one in found if one is not None] + [
+    visible = [name for name, one in list(node.supervisor.queries.items()) if can_see_query(rights, one.query)]
+    statuses = (query_status(node, sampler, query) for query in visible)
+    return [one for one in statuses if one is not None] + [
         _identity(stop.query, TERMINATING)
         for stop in list(node.supervisor.stops.values())
         if stop.name not in node.supervisor.queries and can_see_query(rights, stop.query)

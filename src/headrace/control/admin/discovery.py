@@ -155,34 +155,34 @@ def _address_file(data: Path) -> Path:
 def lock_holder(path: Path) -> int | None:
     """The pid that holds the lock, from /proc/locks. Trying the lock would take it, and block a server's start."""
     with suppress(OSError):
-        wanted = os.stat(path)
+        lock_stat = os.stat(path)
         for line in Path("/proc/locks").read_text().splitlines():
             words = line.replace("->", "").split()
             pid, place = int(words[4]), words[5]
-            if words[1] == "FLOCK" and place.rpartition(":")[2] == str(wanted.st_ino) and _has_open(pid, wanted):
+            if words[1] == "FLOCK" and place.rpartition(":")[2] == str(lock_stat.st_ino) and _has_open(pid, lock_stat):
                 return pid
     return None
 
 
-def _has_open(pid: int, wanted: os.stat_result) -> bool:
+def _has_open(pid: int, lock_stat: os.stat_result) -> bool:
     """Whether the process has that very file open: another file system may use the same inode number."""
     try:
-        return any(_is_file(link, wanted) for link in (Path("/proc") / str(pid) / "fd").iterdir())
+        return any(_is_file(link, lock_stat) for link in (Path("/proc") / str(pid) / "fd").iterdir())
     except PermissionError:  # another user's process: the inode number has to suffice
         return True
     except OSError:
         return False
 
 
-def _is_file(link: Path, wanted: os.stat_result) -> bool:
+def _is_file(link: Path, expected: os.stat_result) -> bool:
     with suppress(OSError):
-        found = os.stat(link)
-        return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+        actual = os.stat(link)
+        return (actual.st_dev, actual.st_ino) == (expected.st_dev, expected.st_ino)
     return False
 
 
 def _read(path: Path) -> dict[str, object]:
     with suppress(OSError, ValueError):
-        found = json.loads(path.read_text())
-        return found if isinstance(found, dict) else {}
+        document = json.loads(path.read_text())
+        return document if isinstance(document, dict) else {}
     return {}

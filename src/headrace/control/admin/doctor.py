@@ -40,9 +40,9 @@ Check = Callable[[Settings], Iterator[CheckResult]]
 
 
 def check_python(settings: Settings) -> Iterator[CheckResult]:
-    found = ".".join(map(str, sys.version_info[:3]))
+    version = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info >= (3, 11)
-    yield CheckResult("python", OK if fine else FAIL, found, "" if fine else "install Python 3.11 or later")
+    yield CheckResult("python", OK if fine else FAIL, version, "" if fine else "install Python 3.11 or later")
 
 
 def check_java(settings: Settings) -> Iterator[CheckResult]:
@@ -69,12 +69,12 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
     except (OSError, IndexError):
         yield CheckResult("memory", WARN, "unknown on this system")
         return
-    wanted = settings.spark.driver_memory
-    found = f"{size_text(free)} free, Spark uses up to {size_text(wanted)}"
+    driver_memory = settings.spark.driver_memory
+    summary = f"{size_text(free)} free, Spark uses up to {size_text(driver_memory)}"
     yield (
-        CheckResult("memory", OK, found)
-        if free >= wanted
-        else CheckResult("memory", WARN, found, "lower spark.driver_memory")
+        CheckResult("memory", OK, summary)
+        if free >= driver_memory
+        else CheckResult("memory", WARN, summary, "lower spark.driver_memory")
     )
 
 
@@ -97,8 +97,8 @@ def check_data_access(settings: Settings) -> Iterator[CheckResult]:
     if not folder.is_dir():
         return
     if mode := open_to_others(folder):
-        found = f"other users of this machine have access to {folder} ({mode})"
-        yield CheckResult("data access", WARN, found, f"chmod 700 {shlex.quote(str(folder))}")
+        problem = f"other users of this machine have access to {folder} ({mode})"
+        yield CheckResult("data access", WARN, problem, f"chmod 700 {shlex.quote(str(folder))}")
     else:
         yield CheckResult("data access", OK, f"only its owner has access to {folder}")
 
@@ -109,13 +109,13 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
     mark = settings.storage.data / "FORMAT"
     if not mark.exists():
         strange = settings.storage.data.is_dir() and foreign_files(settings.storage.data)
-        found = (
+        summary = (
             f"{settings.storage.data} is not a data folder"
             if strange
             else "no data yet; `headrace up` creates the data folder"
         )
         fix = "use another folder with --data" if strange else ""
-        yield CheckResult("data format", FAIL if strange else OK, found, fix)
+        yield CheckResult("data format", FAIL if strange else OK, summary, fix)
         return
     try:
         open_folder(settings.storage.data)
@@ -136,8 +136,8 @@ def check_log(settings: Settings) -> Iterator[CheckResult]:
     if problem is None:
         try:
             with closing(sqlite3.connect(path, timeout=5)) as db:
-                ((said,),) = db.execute("PRAGMA quick_check(1)").fetchall()
-            problem = None if said == "ok" else said
+                ((verdict,),) = db.execute("PRAGMA quick_check(1)").fetchall()
+            problem = None if verdict == "ok" else verdict
         except (sqlite3.Error, UnicodeDecodeError) as error:
             problem = str(error)
     yield CheckResult("log", FAIL if problem else OK, problem or "sound", CHECK_OR_RESTORE if problem else "")

@@ -29,7 +29,7 @@ class ProgramLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._fd)
-            raise self._taken(name) from None
+            raise self._already_running(name) from None
         owner = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, json.dumps(owner).encode(), 0)
@@ -46,7 +46,7 @@ class ProgramLock:
             os.close(self._fd)
             self._fd = -1
 
-    def _taken(self, name: str) -> ProgramRunning:
+    def _already_running(self, name: str) -> ProgramRunning:
         try:
             owner = json.loads(self._path.read_text())
             holder = f"process {owner['pid']}, since {owner['since']}"

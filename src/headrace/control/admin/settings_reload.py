@@ -50,17 +50,17 @@ def merge_live(old: Settings, new: Settings) -> ReloadResult:
 def reload_settings(old: Settings, load: Callable[[], Settings]) -> Settings:
     """Reload settings and apply those that can take effect at once; an invalid one leaves all unchanged. Logged."""
     try:
-        found = merge_live(old, load())
-        if found.changed:
-            logfile.configure(found.settings)
+        result = merge_live(old, load())
+        if result.changed:
+            logfile.configure(result.settings)
     except HeadraceError as error:
         _logger.error("settings were not reloaded: %s", error)
         return old
-    _logger.info("settings were reloaded: %s", _summary(found))
-    return found.settings
+    _logger.info("settings were reloaded: %s", _summary(result))
+    return result.settings
 
 
-def _summary(found: ReloadResult) -> str:
-    now = [f"{name} is now {value}" for name, value in found.changed.items()]
-    later = [f"{', '.join(found.pending)} take effect after a restart"] if found.pending else []
+def _summary(result: ReloadResult) -> str:
+    now = [f"{name} is now {value}" for name, value in result.changed.items()]
+    later = [f"{', '.join(result.pending)} take effect after a restart"] if result.pending else []
     return "; ".join([*now, *later]) or "nothing has changed"

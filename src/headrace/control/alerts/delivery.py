@@ -136,8 +136,8 @@ class NotifierThread:
         return upto > offset.next
 
     def _own_notices(self, offset: int) -> tuple[list[NoticeAtOffset], int]:
-        found, upto = read_notices(self._log, offset, _MAX_NOTICES_PER_PASS)
-        return [(at, notice) for at, notice in found if self.notifier.name in notice.notify], upto
+        notices, upto = read_notices(self._log, offset, _MAX_NOTICES_PER_PASS)
+        return [(at, notice) for at, notice in notices if self.notifier.name in notice.notify], upto
 
     # -- grouping notices into messages -----------------------------------------------------------------------------
 
@@ -147,10 +147,10 @@ class NotifierThread:
         waited = max((now - seen for end, seen in self._ends if first < end), default=0.0)
         return 0.0 if count >= _MAX_NOTICES_PER_PASS else wait - waited
 
-    def _plan(self, offset: DeliveryOffset, found: Sequence[NoticeAtOffset], upto: int) -> None:
+    def _plan(self, offset: DeliveryOffset, notices: Sequence[NoticeAtOffset], upto: int) -> None:
         groups: dict[str, list[NoticeAtOffset]] = {}
         outcomes: list[DeliveryOutcome] = []
-        for at, notice in found:
+        for at, notice in notices:
             if (state := self._skip_reason(notice)) is None:
                 groups.setdefault(notice.query, []).append((at, notice))
             else:
@@ -165,13 +165,13 @@ class NotifierThread:
 
     def _send_planned(self, offset: DeliveryOffset, planned: PlannedMessage) -> None:
         """Attempt a planned message once, with those of its notices that are still to be sent."""
-        found = self._read_planned(planned)
-        skipped = self._skipped(planned, found)
+        notices = self._read_planned(planned)
+        skipped = self._skipped(planned, notices)
         if skipped:
             remaining = planned.only([at for at in planned.offsets if at not in skipped])
             self._offsets.store(offset.with_remaining(remaining), list(skipped.values()))
             return
-        outcome = self._attempt(Message(planned.id, planned.alert, tuple(found.values())))
+        outcome = self._attempt(Message(planned.id, planned.alert, tuple(notices.values())))
         if outcome is not None:
             reach("alert-sent")
             self._offsets.store(offset.with_remaining(planned.only(())), [outcome])
@@ -187,9 +187,9 @@ class NotifierThread:
                 raise NotDelivered("a notice cannot be read at the moment", where=f"topic {TOPIC}, offset {at}")
         return {at: notices[at] for at in planned.offsets if at in notices}
 
-    def _skipped(self, planned: PlannedMessage, found: dict[int, Notice]) -> dict[int, DeliveryOutcome]:
+    def _skipped(self, planned: PlannedMessage, notices: dict[int, Notice]) -> dict[int, DeliveryOutcome]:
         """Outcomes of those notices of the message that must no longer be sent."""
-        skipped = {at: self._skip_reason(found[at]) if at in found else LOST for at in planned.offsets}
+        skipped = {at: self._skip_reason(notices[at]) if at in notices else LOST for at in planned.offsets}
         ids = dict(zip(planned.offsets, planned.notices, strict=True))
         return {
             at: self._outcome(planned.id, planned.alert, (ids[at],), state, reason=_REMOVED if state == LOST else None)

@@ -55,9 +55,9 @@ class DeliveryOutcome:
 def parse_notice(record: StoredRecord) -> Notice | None:
     """Parse a notice; None for a record that is not one."""
     try:
-        found = {name.lower(): value for name, value in json.loads(record.value or b"").items()}
-        found["notify"] = tuple(found["notify"] or ())
-        return Notice(target=(record.key or b"").decode(), **found)
+        fields = {name.lower(): value for name, value in json.loads(record.value or b"").items()}
+        fields["notify"] = tuple(fields["notify"] or ())
+        return Notice(target=(record.key or b"").decode(), **fields)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -69,8 +69,8 @@ NoticeAtOffset = tuple[int, Notice]
 def read_notices(log: Log, offset: int, limit: int = _READ_SIZE) -> tuple[list[NoticeAtOffset], int]:
     """The next notices, and the offset to read next."""
     records = [*islice(read_records(log, TOPIC, offset, limit), limit)]
-    found = ((record.offset, parse_notice(record)) for record in records)
-    return [(at, notice) for at, notice in found if notice is not None], records[-1].offset + 1 if records else offset
+    parsed = ((record.offset, parse_notice(record)) for record in records)
+    return [(at, notice) for at, notice in parsed if notice is not None], records[-1].offset + 1 if records else offset
 
 
 def newest_notices(log: Log, before: int | None = None) -> Iterator[NoticeAtOffset]:
@@ -150,8 +150,8 @@ class AlertHistory:
 
 
 def parse_outcome(record: StoredRecord) -> DeliveryOutcome:
-    found = json.loads(record.value or b"{}")
-    return DeliveryOutcome(**{**found, "notices": tuple(found["notices"])})
+    document = json.loads(record.value or b"{}")
+    return DeliveryOutcome(**{**document, "notices": tuple(document["notices"])})
 
 
 # -- visibility -----------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def can_see_notices(rights: Rights, query: Query) -> bool:
 
 def user_can_see_notices(guard: Guard, catalog: Catalog, owner: str, query: str) -> bool:
     """Whether a user, by their current rights, may see an alert's notices. An unknown user may not."""
-    rights, found = guard.rights_of(owner), catalog.queries.get(query)
-    if rights is None or found is None:
+    rights, alert = guard.rights_of(owner), catalog.queries.get(query)
+    if rights is None or alert is None:
         return rights is not None and rights.is_admin
-    return can_see_notices(rights, found)
+    return can_see_notices(rights, alert)

@@ -39,8 +39,8 @@ class PlannedMessage:
 
     def only(self, offsets: Sequence[int]) -> PlannedMessage:
         """The message reduced to these notices, under the same id."""
-        kept = [(at, notice) for at, notice in zip(self.offsets, self.notices, strict=True) if at in offsets]
-        return replace(self, offsets=tuple(at for at, _ in kept), notices=tuple(notice for _, notice in kept))
+        selected = [(at, notice) for at, notice in zip(self.offsets, self.notices, strict=True) if at in offsets]
+        return replace(self, offsets=tuple(at for at, _ in selected), notices=tuple(notice for _, notice in selected))
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,12 @@ def read_delivery_offsets(log: Log) -> dict[str, DeliveryOffset]:
     }
 
 
-def delivery_offset_from_dict(found: Mapping[str, Any]) -> DeliveryOffset:
+def delivery_offset_from_dict(document: Mapping[str, Any]) -> DeliveryOffset:
     planned = tuple(
         PlannedMessage(one["id"], one["alert"], tuple(one["offsets"]), tuple(one["notices"]))
-        for one in found["planned"]
+        for one in document["planned"]
     )
-    return DeliveryOffset(found["next"], found["upto"], planned)
+    return DeliveryOffset(document["next"], document["upto"], planned)
 
 
 def _rows(documents: Sequence[tuple[bytes, Mapping[str, Any]]]) -> Any:

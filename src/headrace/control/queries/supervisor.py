@@ -369,13 +369,13 @@ def checkpoint_folder(folder: Path, query: str) -> Path:
     return named if name == query or named.exists() else _earlier_folder(folder, query) or named
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"={ord(one):x}." for one in found[0])
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"={ord(one):x}." for one in match[0])
 
 
 def _earlier_folder(folder: Path, query: str) -> Path | None:
     """The folder that earlier versions used, where names could share one, if it is this query's."""
-    name = _PLAIN.sub(lambda found: "-" * len(found[0]), query)
+    name = _PLAIN.sub(lambda match: "-" * len(match[0]), query)
     earlier = folder / (name if name.strip(".") else name.replace(".", "-"))
     with suppress(StateUnreadable, OSError):
         manifest = Checkpoint(earlier).manifest

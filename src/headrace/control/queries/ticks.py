@@ -79,8 +79,8 @@ class WatchedQuery:
     def restore_pace(self) -> None:
         """Restore the pace of the previous run."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(_pace_file(self.running).read_text())
-            stored = EventTimePace(int(found["time"]), int(found["at"]))
+            document = json.loads(_pace_file(self.running).read_text())
+            stored = EventTimePace(int(document["time"]), int(document["at"]))
             if self.pace is None or stored.time > self.pace.time:
                 self.pace = stored
 

@@ -32,10 +32,10 @@ class MaterializedTables:
 
     def reconcile(self, catalog: Catalog) -> None:
         """Materialize the tables of the catalog, and no others."""
-        wanted = {source.name: source for source in catalog.sources.values() if source.is_materialized}
-        for name in self._sources.keys() - wanted.keys():
+        materialized = {source.name: source for source in catalog.sources.values() if source.is_materialized}
+        for name in self._sources.keys() - materialized.keys():
             self._drop(name)
-        for name, source in wanted.items():
+        for name, source in materialized.items():
             if self._sources.get(name) != source:
                 self._materialize(source)
 

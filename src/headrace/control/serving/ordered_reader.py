@@ -32,11 +32,11 @@ class OrderedReader:
         bounded: bool = False,
     ) -> None:
         self._log, self._topics, self._records = log, topics, records
-        found = {TopicPartition(t, p): bounds for t in topics for p, bounds in log.bounds(t).items()}
+        partition_bounds = {TopicPartition(t, p): bounds for t in topics for p, bounds in log.bounds(t).items()}
         self._offsets = {
-            partition: bounds.start if from_beginning else bounds.end for partition, bounds in found.items()
+            partition: bounds.start if from_beginning else bounds.end for partition, bounds in partition_bounds.items()
         }
-        self._ends = {partition: bounds.end for partition, bounds in found.items()} if bounded else {}
+        self._ends = {partition: bounds.end for partition, bounds in partition_bounds.items()} if bounded else {}
 
     def next(self) -> list[tuple[str, RawRecord]]:
         """The next records with their topics, as far as their order is known; empty if there are none yet.
@@ -45,14 +45,14 @@ class OrderedReader:
         """
         head = self._log.head(self._topics) if isinstance(self._log, EmbeddedLog) else None
         pending = {p: offset for p, offset in self._offsets.items() if p not in self._ends or offset < self._ends[p]}
-        found = {
+        batches = {
             partition: self._log.read(*partition, offset, max_records=MAX_RECORDS)
             for partition, offset in pending.items()
         }
-        for batch in found.values():
+        for batch in batches.values():
             if head is not None and len(batch) >= MAX_RECORDS:
                 head = min(head, pc.max(batch.rows.column("$sequence")).as_py())
-        parts = [self._part(partition, batch, head) for partition, batch in found.items() if len(batch)]
+        parts = [self._part(partition, batch, head) for partition, batch in batches.items() if len(batch)]
         return [(topic, record) for _, topic, record in merge(*parts, key=itemgetter(0))]
 
     def _part(self, partition: TopicPartition, batch: Batch, head: int | None) -> list[tuple[int, str, RawRecord]]:

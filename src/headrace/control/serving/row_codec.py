@@ -65,7 +65,7 @@ def _encoded(batch: Batch, topic: Topic, source: SourceInfo) -> Iterator[RawReco
     decoder, encoder = Decoder(source_node(source), layout.names), Encoder(sink)
     for record in layout.records(pa.Table.from_batches([layout.pack(batch)])):
         event = decoder.decode(record)
-        shown = event if isinstance(event, Problem) else encoder.encode(event, record.headers)
-        if isinstance(shown, Problem):
-            raise BadRecord(f"a record of {source.name} cannot be decoded: {shown.reason}", fix="check its producer")
-        yield shown._replace(partition=record.partition, offset=record.offset)
+        encoded = event if isinstance(event, Problem) else encoder.encode(event, record.headers)
+        if isinstance(encoded, Problem):
+            raise BadRecord(f"a record of {source.name} cannot be decoded: {encoded.reason}", fix="check its producer")
+        yield encoded._replace(partition=record.partition, offset=record.offset)

@@ -111,10 +111,10 @@ class StatementExecutor:
         rights: Rights = ALL_RIGHTS,
     ) -> actions.TransientSelect:
         """Plan a SELECT: `pull_queries` or `push_queries` executes it."""
-        found = self.plan_transient_query(text, properties, variables, rights=rights)
-        if isinstance(found, TopicPrinter):
+        planned = self.plan_transient_query(text, properties, variables, rights=rights)
+        if isinstance(planned, TopicPrinter):
             raise BadQuery("the statement is not a SELECT", fix="send PRINT to /query or /query-stream")
-        return found
+        return planned
 
     def plan_transient_query(
         self,
@@ -125,7 +125,7 @@ class StatementExecutor:
         rights: Rights = ALL_RIGHTS,
     ) -> actions.TransientSelect | TopicPrinter:
         """Plan a SELECT or a PRINT, limited to the rows that the principal may read."""
-        found: list[Action] = []
+        planned: list[Action] = []
         with redact_errors(rights):
             dialect, catalog = dialect_of(), self.state.snapshot
             planner = dialect.planner(catalog.copy(), properties)
@@ -133,20 +133,20 @@ class StatementExecutor:
             ScriptExecutor(
                 dialect,
                 planner,
-                lambda action, _: found.append(action),
+                lambda action, _: planned.append(action),
                 {} if variables is None else variables,
                 reads_files=False,
                 before_planning=lambda statement: self.checked(
                     permits, statement, lambda known: dialect.planner(known, properties), is_executed=False
                 ),
             ).run(text)
-        match found:
-            case [actions.TransientSelect() as ask]:
-                asked = replace(ask, text=text.strip(), principal=rights.principal.name)
-                return with_row_filters(asked, rights, planner.catalog)
-            case [actions.MetadataQuery(about=MetadataKind.TOPIC) as wanted]:
-                permits.check(wanted)
-                return TopicPrinter(self._log, wanted, source_of_topic(planner.catalog, wanted.name))
+        match planned:
+            case [actions.TransientSelect() as select]:
+                query = replace(select, text=text.strip(), principal=rights.principal.name)
+                return with_row_filters(query, rights, planner.catalog)
+            case [actions.MetadataQuery(about=MetadataKind.TOPIC) as print_query]:
+                permits.check(print_query)
+                return TopicPrinter(self._log, print_query, source_of_topic(planner.catalog, print_query.name))
         raise BadQuery(
             "the text is not a single SELECT or PRINT", fix="send other statements to /ksql, and one query per request"
         )

@@ -31,8 +31,8 @@ _SAME = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.DOUBLE, ty.STRING)
 class BulkDecoder:
     """Decodes lines for one source; `columns` are those of a line: the key's, the value's, and the row's time."""
 
-    def __init__(self, source: SourceInfo, columns: Sequence[Field], made: PayloadEncoder) -> None:
-        self._made = made
+    def __init__(self, source: SourceInfo, columns: Sequence[Field], encoder: PayloadEncoder) -> None:
+        self._encoder = encoder
         self._json = JsonColumnReader(columns, bare=False)
         self._width = len(source.relation.key)
         self._needs_key = source.kind is Kind.TABLE
@@ -42,25 +42,25 @@ class BulkDecoder:
         if len(lines) < MIN_BULK_LINES:
             return None
         batch = self._json.read(binary_array(lines))
-        return self._written(batch.columns, now) if batch.read.all() else None
+        return self._encode(batch.columns, now) if batch.read.all() else None
 
-    def _written(self, columns: Sequence[pa.Array], now: int) -> pa.RecordBatch | None:
-        *cells, given = columns
+    def _encode(self, columns: Sequence[pa.Array], now: int) -> pa.RecordBatch | None:
+        *cells, given_times = columns
         keys, values = cells[: self._width], cells[self._width :]
-        times = pc.fill_null(given, now)
+        times = pc.fill_null(given_times, now)
         if pc.min(times).as_py() < 0 or (self._needs_key and any(key.null_count for key in keys)):
             return None
-        every = pa.array(np.ones(len(times), bool))
-        written = [self._made.keys(keys, every), self._made.values(values, every), times]
-        return pa.RecordBatch.from_arrays(written, ["key", "value", "$occurred_at"])
+        all_rows = pa.array(np.ones(len(times), bool))
+        arrays = [self._encoder.keys(keys, all_rows), self._encoder.values(values, all_rows), times]
+        return pa.RecordBatch.from_arrays(arrays, ["key", "value", "$occurred_at"])
 
 
 def bulk_decoder_for(source: SourceInfo, columns: Sequence[Field], topic: Topic) -> BulkDecoder | None:
     """The decoder of a source; None if its lines must always be processed one by one."""
     if not topic.schema.is_raw or source.system or not can_read(columns) or not all(map(_is_same, columns)):
         return None
-    made = payload_encoder(sink_node(source))
-    return None if made is None else BulkDecoder(source, columns, made)
+    encoder = payload_encoder(sink_node(source))
+    return None if encoder is None else BulkDecoder(source, columns, encoder)
 
 
 def _is_same(column: Field) -> bool:

@@ -134,20 +134,20 @@ def read_journal(log: Log) -> tuple[list[JournalEntry], int]:
     """All entries, and the number of the next one; read-only, the topic must exist."""
     entries: list[JournalEntry] = []
     next_number = 0
-    for found in _read(log):
-        entries = [*([] if found["whole"] else entries), *(JournalEntry(**one) for one in found["entries"])]
-        next_number = found["next"]
+    for document in _read(log):
+        entries = [*([] if document["whole"] else entries), *(JournalEntry(**one) for one in document["entries"])]
+        next_number = document["next"]
     return entries, next_number
 
 
 def _read(log: Log) -> Iterator[dict[str, Any]]:
     log.topic(JOURNAL_TOPIC)  # a log that no server has used is not the same as an empty journal
     for record in read_records(log, JOURNAL_TOPIC):
-        found = json.loads(record.value or b"{}")
-        if found.get("version") != _VERSION:
+        document = json.loads(record.value or b"{}")
+        if document.get("version") != _VERSION:
             raise StateUnreadable(
-                f"another version of headrace wrote a statement of the journal ({found.get('version')})",
+                f"another version of headrace wrote a statement of the journal ({document.get('version')})",
                 where=f"topic {JOURNAL_TOPIC}, offset {record.offset}",
                 fix="run the version that wrote it, or a later one",
             )
-        yield found
+        yield document

@@ -240,8 +240,8 @@ def can_see_query(rights: Rights, query: Query) -> bool:
     """Whether the principal may see a query: its text reveals what it reads and writes."""
     if rights.may(Privilege.CONTROL, source_resource(_name(query))):
         return True
-    written = () if query.alert is not None else (query.sink,)
-    return all(rights.sees(one.name, one.topic) for one in (*written, *query.sources))
+    sinks = () if query.alert is not None else (query.sink,)
+    return all(rights.sees(one.name, one.topic) for one in (*sinks, *query.sources))
 
 
 def _name(query: Query) -> str:

@@ -114,8 +114,8 @@ class Replay:
 
     def needed(self) -> list[JournalEntry]:
         """The entries that are needed: replaying only these gives the same result."""
-        found = {entry.number: entry for entries in self._needed.values() for entry in entries}
-        return [found[number] for number in sorted(found)]
+        by_number = {entry.number: entry for entries in self._needed.values() for entry in entries}
+        return [by_number[number] for number in sorted(by_number)]
 
     def _require(self, thing: str, entry: JournalEntry) -> None:
         self._needed.setdefault(thing, []).append(entry)

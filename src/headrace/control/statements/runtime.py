@@ -54,10 +54,10 @@ class LogRuntime:
 
     def _start_of(self, query: Query, properties: Mapping[str, Any]) -> Position | None:
         """With 'auto.offset.reset' = 'latest', the end of the input topics at the time of the statement."""
-        given = properties.get(OFFSET_RESET, properties.get(f"ksql.streams.{OFFSET_RESET}", "earliest"))
-        if str(given).lower() not in ("earliest", "latest"):
-            raise BadProperty(f"{OFFSET_RESET} cannot be '{given}'", fix="write 'earliest' or 'latest'")
-        if str(given).lower() == "earliest":
+        reset = properties.get(OFFSET_RESET, properties.get(f"ksql.streams.{OFFSET_RESET}", "earliest"))
+        if str(reset).lower() not in ("earliest", "latest"):
+            raise BadProperty(f"{OFFSET_RESET} cannot be '{reset}'", fix="write 'earliest' or 'latest'")
+        if str(reset).lower() == "earliest":
             return None
         return log_adapter_for(self._log, self._settings).end_position(input_topics(query))
 

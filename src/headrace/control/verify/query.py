@@ -97,10 +97,10 @@ def verify(
             f"the results of query {query.id} cannot be recomputed: {'; '.join(reasons)}",
             fix="see docs/guide/operating.md for what can be verified",
         )
-    batch, found = _compare_topic(log, settings, target, checkpoint, manifest, spark, show)
+    batch, comparison = _compare_topic(log, settings, target, checkpoint, manifest, spark, show)
     compacted = [name for name in manifest.topics if log.topic(name).spec.compact]
     notes = tuple(_notes(target, manifest, compacted))
-    return _result(target, batch, found, _compare_view(log, settings, target, show), notes)
+    return _result(target, batch, comparison, _compare_view(log, settings, target, show), notes)
 
 
 def _manifest_of(target: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
@@ -208,20 +208,20 @@ def _compare_view(log: Log, settings: Settings, target: VerifyTarget, show: int)
 
 
 def _result(
-    target: VerifyTarget, batch: int, found: ComparisonResult, view: ViewComparison | None, notes: tuple[str, ...]
+    target: VerifyTarget, batch: int, comparison: ComparisonResult, view: ViewComparison | None, notes: tuple[str, ...]
 ) -> VerifyResult:
     sink = target.query.sink
-    shown = [*(_differing(sink, one) for one in found.shown), *_view_differing(sink.relation, view)]
+    differences = [*(_differing(sink, one) for one in comparison.shown), *_view_differing(sink.relation, view)]
     return VerifyResult(
         target.query.id,
         sink.name,
         str(sink.relation.kind),
         batch,
-        found.rows,
-        found.counts,
+        comparison.rows,
+        comparison.counts,
         None if view is None else view.rows,
         0 if view is None else view.count,
-        tuple(shown),
+        tuple(differences),
         notes,
     )
 
@@ -237,12 +237,12 @@ def _notes(target: VerifyTarget, manifest: Manifest, compacted: Sequence[str]) -
 
 
 def _differing(sink: Sink, one: Difference) -> RowDifference:
-    expected, found = (_shown(sink, one.key, side) for side in (one.expected, one.found))
-    key = (expected or found or ({}, {}))[0]
-    return RowDifference("topic", key, expected and expected[1], found and found[1], one.times)
+    expected, actual = (_decode(sink, one.key, side) for side in (one.expected, one.found))
+    key = (expected or actual or ({}, {}))[0]
+    return RowDifference("topic", key, expected and expected[1], actual and actual[1], one.times)
 
 
-def _shown(sink: Sink, key: bytes | None, side: tuple[bytes | None, int] | None) -> tuple[RowValues, RowValues] | None:
+def _decode(sink: Sink, key: bytes | None, side: tuple[bytes | None, int] | None) -> tuple[RowValues, RowValues] | None:
     if side is None:
         return None
     value, time = side
@@ -262,14 +262,14 @@ def _named(relation: Relation, event: Event) -> tuple[RowValues, RowValues]:
     time, key, row = event
     names = [field.name for field in relation.key]
     values = key or ()
-    shown = dict(zip(names, values, strict=False))
+    key_values = dict(zip(names, values, strict=False))
     if relation.window and values:
-        shown |= dict(zip((field.name for field in WINDOW_BOUND_FIELDS), values[-1], strict=True))
+        key_values |= dict(zip((field.name for field in WINDOW_BOUND_FIELDS), values[-1], strict=True))
     columns = {field.name: value for field, value in zip(relation.value, row or (), strict=False)}
-    return shown, {**columns, "ROWTIME": time}
+    return key_values, {**columns, "ROWTIME": time}
 
 
 def _view_differing(relation: Relation, view: ViewComparison | None) -> Iterator[RowDifference]:
     for expected_row, actual_row in view.differing if view else ():
-        expected, found = (side and _named(relation, side) for side in (expected_row, actual_row))
-        yield RowDifference("view", (expected or found or ({}, {}))[0], expected and expected[1], found and found[1])
+        expected, actual = (side and _named(relation, side) for side in (expected_row, actual_row))
+        yield RowDifference("view", (expected or actual or ({}, {}))[0], expected and expected[1], actual and actual[1])

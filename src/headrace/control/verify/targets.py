@@ -46,8 +46,8 @@ def script_targets(
     actions: Iterable[object], catalog: Catalog, data: Path, program: str, setup: Setup = no_setup
 ) -> list[VerifyTarget]:
     """The queries that a script creates, with the names that `headrace run` gives them."""
-    found = [action.query for action in actions if isinstance(action, CreateSource | StartQuery)]
-    queries = [query for query in found if query]
+    started = [action.query for action in actions if isinstance(action, CreateSource | StartQuery)]
+    queries = [query for query in started if query]
     return _targets(queries, catalog.sources, data / "checkpoints" / program, lambda query: setup)
 
 
@@ -66,11 +66,11 @@ def _targets(
 def find_target(targets: Iterable[VerifyTarget], name: str, *, fix: str) -> VerifyTarget:
     """Find a target by the query's id or the name of its sink, case-insensitive."""
     all_targets = list(targets)
-    wanted = name.casefold()
-    found = [one for one in all_targets if one.query.id.casefold() == wanted]
-    found = found or [one for one in all_targets if one.query.sink.name.casefold() == wanted]
-    if len(found) == 1:
-        return found[0]
-    ids = ", ".join(one.query.id for one in found or all_targets)
-    what = "is ambiguous" if found else "is not known"
+    folded_name = name.casefold()
+    matches = [one for one in all_targets if one.query.id.casefold() == folded_name]
+    matches = matches or [one for one in all_targets if one.query.sink.name.casefold() == folded_name]
+    if len(matches) == 1:
+        return matches[0]
+    ids = ", ".join(one.query.id for one in matches or all_targets)
+    what = "is ambiguous" if matches else "is not known"
     raise UnknownQuery(f'query "{name}" {what}', fix=f"name one of: {ids}" if ids else fix)

@@ -118,9 +118,9 @@ def _compared(db: sqlite3.Connection, table: SqliteTable, position: Mapping[int,
         f"FROM main.rows AS actual LEFT JOIN rebuilt.rows AS expected ON {same_key} WHERE expected.time IS NULL",
     )
     count = sum(_scalar(db, f"SELECT count(*) {what}") for what in either)
-    found = [row for what in either for row in db.execute(f"SELECT {expected}, {actual} {what} LIMIT {show}")][:show]
+    pairs = [row for what in either for row in db.execute(f"SELECT {expected}, {actual} {what} LIMIT {show}")][:show]
     rows = _scalar(db, "SELECT count(*) FROM rebuilt.rows")
-    return ViewComparison(rows, position, count, tuple(_pair(table, row) for row in found))
+    return ViewComparison(rows, position, count, tuple(_pair(table, row) for row in pairs))
 
 
 def _rows(table: SqliteTable, side: str) -> str:

@@ -263,7 +263,7 @@ def _spawn(log: Path, scratch: str) -> subprocess.Popen[bytes]:
 
 def _exit_reason(pid: int) -> str:
     """How the process ended. It is not reaped, so that its process group can still be addressed by its pid."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    if found is None or found.si_code == os.CLD_EXITED:
-        return f"ended with code {found.si_status if found else '?'}"
-    return f"been killed by signal {signal.Signals(found.si_status).name}"
+    exit_info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if exit_info is None or exit_info.si_code == os.CLD_EXITED:
+        return f"ended with code {exit_info.si_status if exit_info else '?'}"
+    return f"been killed by signal {signal.Signals(exit_info.si_status).name}"
