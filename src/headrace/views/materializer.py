@@ -41,7 +41,7 @@ def open_view(folder: Path, source: SourceInfo, topic: Topic) -> SqliteView:
 
 def view_path(folder: Path, source: SourceInfo) -> Path:
     """The view's file. Names may differ only in case or in characters that a file system does not distinguish."""
-    name = re.sub(r"[^A-Z0-9_-]", lambda found: f"%{ord(found[0]):x}.", source.name)
+    name = re.sub(r"[^A-Z0-9_-]", lambda match: f"%{ord(match[0]):x}.", source.name)
     return folder / "views" / f"{name}.sqlite"
 
 
@@ -113,8 +113,8 @@ class ViewMaterializer:
         events, position, skipped, size = list[Event](), dict[int, int](), 0, 0
         for partition, offset in due.items():
             batch = self._log.read(self._topic, partition, offset, max_records=max(1, self._at_once // len(due)))
-            found, unusable = self._changes.of(batch)
-            events += found
+            changes, unusable = self._changes.of(batch)
+            events += changes
             skipped += unusable
             size += batch.rows.nbytes
             position[partition] = batch.next_offset

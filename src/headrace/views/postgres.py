@@ -107,10 +107,10 @@ class PostgresView:
             yield PostgresSnapshot(db, place.table, self._read(db, place))
 
     def _read(self, db: PostgresSession, place: TableLocation) -> ViewState:
-        found = db.run(f"SELECT {_STATE} FROM {self._schema}.views WHERE number = {place.number}")
-        if not found:
+        rows = db.run(f"SELECT {_STATE} FROM {self._schema}.views WHERE number = {place.number}")
+        if not rows:
             raise self._unreadable("somebody else keeps it as another table, or has removed it")
-        ((version, position, *others),) = found
+        ((version, position, *others),) = rows
         return ViewState(
             version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others
         )
@@ -122,12 +122,12 @@ class PostgresView:
         with self._translated(), self._database.transaction(_SNAPSHOT) as db:
             ((views,),) = db.run(f"SELECT to_regclass('{self._schema}.views')")
             statement = f"SELECT number, layout FROM {self._schema}.views WHERE name = $1 AND origin = $2"
-            found = db.run(statement, self.name, self._origin) if views else []
-            for number, layout in found:
+            rows = db.run(statement, self.name, self._origin) if views else []
+            for number, layout in rows:
                 place = self._place_of(number, layout)
                 snapshot = PostgresSnapshot(db, place.table, self._read(db, place))
                 export_view(snapshot, path, self.relation, self._origin)
-            return bool(found)
+            return bool(rows)
 
     def indexes(self) -> list[tuple[str, ...]]:
         with self._transaction(_SNAPSHOT) as (db, place):
@@ -148,14 +148,14 @@ class PostgresView:
 
     def _change(self, db: PostgresSession, table: PostgresTable, events: Sequence[Event], state: ViewState) -> None:
         latest = {(stored := table.stored_key(key))[0]: (stored, time, row) for time, key, row in events if key}
-        gone = [name for name, (_, _, row) in latest.items() if row is None]
-        if gone:
-            db.run(table.delete, array_literal("BYTEA", gone))
+        deleted = [name for name, (_, _, row) in latest.items() if row is None]
+        if deleted:
+            db.run(table.delete, array_literal("BYTEA", deleted))
         reach("view-half")
         values = table.values.stored
-        put = [(*key, str(time), *values(row)) for key, time, row in latest.values() if row is not None]
-        if put:
-            columns = map(array_literal, table.types, zip(*put, strict=True))
+        upserted = [(*key, str(time), *values(row)) for key, time, row in latest.values() if row is not None]
+        if upserted:
+            columns = map(array_literal, table.types, zip(*upserted, strict=True))
             db.run(table.put, *columns, str(state.version))
         if self._retention is not None:
             db.run(f"DELETE FROM {table.name} WHERE we < {int(state.stream_time - self._retention)}")
@@ -199,13 +199,13 @@ class PostgresView:
                 db.run(f"DROP INDEX {self._schema}.own{number}")
 
     def _place(self, column: str) -> str:
-        found = self._columns.get(column)
-        if found is None:
+        entry = self._columns.get(column)
+        if entry is None:
             known = ", ".join(self._columns)
             raise ColumnNotFound(
                 f'the view has no column "{column}"', fix=suggestion(column, self._columns, f"its columns are: {known}")
             )
-        return found[0]
+        return entry[0]
 
     def close(self) -> None:
         self._closed = True
@@ -247,11 +247,11 @@ class PostgresView:
             _check_encoding(db)
             _create(db, self._schema)
             statement = f"SELECT number, layout, origin, version, rebuilt FROM {self._schema}.views WHERE name = $1"
-            found = db.run(statement, self.name)
-            self._known = self._found(db, *found[0]) if found else self._begin(db, ViewState())
+            rows = db.run(statement, self.name)
+            self._known = self._existing_location(db, *rows[0]) if rows else self._begin(db, ViewState())
         return self._known
 
-    def _found(
+    def _existing_location(
         self, db: PostgresSession, number: int, layout: int, noted: str, version: int, rebuilt: int
     ) -> TableLocation:
         place = self._place_of(number, layout)
@@ -274,8 +274,8 @@ class PostgresView:
         statement = f"INSERT INTO {self._schema}.views ({names}) VALUES ({marks}, $8) RETURNING number"
         ((number,),) = db.run(statement, self.name, self._origin, *_facts(state))
         place = self._place_of(number)
-        for made in place.table.create:
-            db.run(made)
+        for create_statement in place.table.create:
+            db.run(create_statement)
         return place
 
     def _unreadable(self, reason: str) -> ViewUnreadable:
@@ -302,16 +302,16 @@ class PostgresSnapshot:
 
     def get(self, keys: Iterable[Key]) -> list[Event]:
         stored = self._table.stored_key
-        found = self._db.run(self._table.get, array_literal("BYTEA", (stored(key)[0] for key in keys)))
-        return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
+        rows = self._db.run(self._table.get, array_literal("BYTEA", (stored(key)[0] for key in keys)))
+        return self._table.events(rows)  # type: ignore[return-value] - rows of the table are events
 
     def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Generator[list[Event]]:
         """Reads through a server-side cursor, which ends with the transaction."""
         statement, values = self._table.scan(selection)
         name = f"scan{next(self._scans)}"
         self._db.run(f"DECLARE {name} NO SCROLL CURSOR FOR {statement}", *values)
-        while found := self._db.run(f"FETCH {int(batch)} FROM {name}"):
-            yield self._table.events(found)  # type: ignore[misc] - rows of the table are events
+        while rows := self._db.run(f"FETCH {int(batch)} FROM {name}"):
+            yield self._table.events(rows)  # type: ignore[misc] - rows of the table are events
 
     def count(self) -> int:
         return self._db.run(f"SELECT count(*) FROM {self._table.name}")[0][0]

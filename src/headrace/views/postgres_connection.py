@@ -86,16 +86,16 @@ class PostgresAddress:
 
     def socket(self) -> socket.socket:
         if self.is_file:
-            made = socket.socket(socket.AF_UNIX)
-            made.settimeout(_PATIENCE)
-            made.connect(f"{self.host}/.s.PGSQL.{self.port}")
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(_PATIENCE)
+            connection.connect(f"{self.host}/.s.PGSQL.{self.port}")
         else:
-            made = socket.create_connection((self.host, self.port), _PATIENCE)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            connection = socket.create_connection((self.host, self.port), _PATIENCE)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in _ALIVE.items():
                 if hasattr(socket, name):
-                    made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        return made
+                    connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return connection
 
     def encryption(self) -> ssl.SSLContext | bool | None:
         """The driver's `ssl_context`: None is encrypted if the server can, unverified; True is always, unverified."""

@@ -115,22 +115,22 @@ class PostgresTable(SqliteTable):
     @cached_property
     def create(self) -> list[str]:
         columns = ", ".join(f"{name} {sql}" for name, sql in zip(self.columns, self.types, strict=True))
-        made = f"CREATE TABLE {self.name} ({columns}, version BIGINT NOT NULL, PRIMARY KEY (id))"
+        create_table = f"CREATE TABLE {self.name} ({columns}, version BIGINT NOT NULL, PRIMARY KEY (id))"
         whole = [
             name for name, field in zip(self.key_names, self.relation.key, strict=False) if _is_ordered(field.type)
         ]
         keys = self.index(whole + (["ws"] if self.windowed else []))
-        return [made, *([keys] if keys else []), *([self.index(["we"])] if self.windowed else [])]
+        return [create_table, *([keys] if keys else []), *([self.index(["we"])] if self.windowed else [])]
 
     def index(self, names: Sequence[str], called: str = "") -> str:
         """An index over as many of the columns as it can hold; empty if there are none."""
-        chosen, wide = list[str](), 0
+        indexed, wide = list[str](), 0
         for name in names:
             wide += self._type(name) in _BEGINNING
-            if wide > _MOST_WIDE or len(chosen) == _MOST_INDEXED:
+            if wide > _MOST_WIDE or len(indexed) == _MOST_INDEXED:
                 break
-            chosen.append(f"({self._beginning(name)})")
-        return f"CREATE INDEX {called} ON {self.name} ({', '.join(chosen)})" if chosen else ""
+            indexed.append(f"({self._beginning(name)})")
+        return f"CREATE INDEX {called} ON {self.name} ({', '.join(indexed)})" if indexed else ""
 
     def _type(self, name: str) -> str:
         return self.types[self.columns.index(name)]

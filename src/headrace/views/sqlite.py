@@ -137,11 +137,11 @@ class SqliteView:
             if not _moved(db, begun, state):
                 return None
             values, version = self.table.values.stored, state.version
-            gone = [key for key, _, row in latest.values() if row is None]
-            db.executemany(self.table.delete, gone)
+            deleted = [key for key, _, row in latest.values() if row is None]
+            db.executemany(self.table.delete, deleted)
             reach("view-half")
-            put = ((*key, time, version, *values(row)) for key, time, row in latest.values() if row is not None)
-            db.executemany(self.table.put, put)
+            upserted = ((*key, time, version, *values(row)) for key, time, row in latest.values() if row is not None)
+            db.executemany(self.table.put, upserted)
             if self._retention is not None:
                 db.execute("DELETE FROM rows WHERE we < ?", (state.stream_time - self._retention,))
             reach("view-whole")
@@ -192,14 +192,14 @@ class SqliteView:
     # ---------------------------------------------------------------------------------------------------------------
 
     def _place(self, column: str) -> str:
-        found = self.table.places.get(column)
-        if found is None:
+        entry = self.table.places.get(column)
+        if entry is None:
             known = ", ".join(self.table.places)
             raise ColumnNotFound(
                 f'the view has no column "{column}"',
                 fix=suggestion(column, self.table.places, f"its columns are: {known}"),
             )
-        return found[0]
+        return entry[0]
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -284,13 +284,13 @@ class SqliteSnapshot:
 
     def get(self, keys: Iterable[Key]) -> list[Event]:
         execute, statement, stored = self._db.execute, self._table.get, self._table.stored_key
-        found = [row for key in keys for row in execute(statement, stored(key))]
-        return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
+        rows = [row for key in keys for row in execute(statement, stored(key))]
+        return self._table.events(rows)  # type: ignore[return-value] - rows of the table are events
 
     def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Generator[list[Event]]:
         with closing(self._db.execute(*self._table.scan(selection))) as cursor:
-            while found := cursor.fetchmany(batch):
-                yield self._table.events(found)  # type: ignore[misc] - rows of the table are events
+            while rows := cursor.fetchmany(batch):
+                yield self._table.events(rows)  # type: ignore[misc] - rows of the table are events
 
     def count(self) -> int:
         return self.rows("SELECT count(*) FROM rows")[0][0]

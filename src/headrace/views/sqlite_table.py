@@ -53,17 +53,19 @@ class SqliteTable:
         if self.windowed:
             pseudo |= {WINDOWSTART: ("ws", BIGINT), WINDOWEND: ("we", BIGINT)}
         named = zip((*self.key_names[: len(self.relation.key)], *self.value_names), self.relation.columns, strict=True)
-        found = [(field.name, (name, field.type)) for name, field in named]
+        columns = [(field.name, (name, field.type)) for name, field in named]
         keys = len(self.relation.key)
-        return {**pseudo, **dict(found[:keys]), **dict(found[keys:])}
+        return {**pseudo, **dict(columns[:keys]), **dict(columns[keys:])}
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     @cached_property
     def create(self) -> list[str]:
         columns = [*self.key_names, "time", "version", *self.value_names]
-        made = f"CREATE TABLE rows ({', '.join(columns)}, PRIMARY KEY ({', '.join(self.key_names)})) WITHOUT ROWID"
-        return [made, *(["CREATE INDEX ends ON rows (we)"] if self.windowed else [])]
+        create_table = (
+            f"CREATE TABLE rows ({', '.join(columns)}, PRIMARY KEY ({', '.join(self.key_names)})) WITHOUT ROWID"
+        )
+        return [create_table, *(["CREATE INDEX ends ON rows (we)"] if self.windowed else [])]
 
     @cached_property
     def put(self) -> str:
@@ -119,10 +121,10 @@ class SqliteTable:
     def stored_key(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*self.keys.stored(key[:-1]), *key[-1]) if self.windowed else self.keys.stored(key)
 
-    def events(self, found: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    def events(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Rows of `get` and `scan` in the chain's form."""
         end = 1 + len(self.relation.key)
         keys, values = self.keys.loaded, self.values.loaded
         if self.windowed:
-            return [(row[0], (*keys(row[1:end]), row[end : end + 2]), values(row[end + 2 :])) for row in found]
-        return [(row[0], keys(row[1:end]), values(row[end:])) for row in found]
+            return [(row[0], (*keys(row[1:end]), row[end : end + 2]), values(row[end + 2 :])) for row in rows]
+        return [(row[0], keys(row[1:end]), values(row[end:])) for row in rows]
