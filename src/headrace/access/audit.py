@@ -103,18 +103,18 @@ class Audit:
 
     def _append(self, facts: Mapping[str, Any]) -> None:
         """Numbers continue from the writer's last number, so a missing entry is detected."""
-        written = self._last
+        appended = self._last
 
         def prepare(number: int) -> Sequence[Append]:
-            nonlocal written
-            is_next = 0 < number == self._last[0] + 1  # no other process has written since
+            nonlocal appended
+            is_next = 0 < number == self._last[0] + 1  # no other process has appended since
             before = self._last[1] if is_next else _last_hash(self._log)
             text = json.dumps({"number": number, "before": before, **facts}).encode()
-            written = number, _hash(text)
+            appended = number, _hash(text)
             return [Append(TOPIC, [Record(text)], 0)]
 
         self._writer.append(prepare)
-        self._last = written
+        self._last = appended
 
     def close(self) -> None:
         with self._lock:
@@ -162,7 +162,7 @@ class AuditVerification:
 
 def verify_audit(log: Log, known: str | None = None) -> AuditVerification:
     """Verify the chain of all entries; `known` is the hash of an entry that must be among them."""
-    written = _written(log)  # before the entries are read: more may be appended meanwhile
+    last_number = _last_number(log)  # before the entries are read: more may be appended meanwhile
     number, before, seen = -1, GENESIS_HASH, known in (None, GENESIS_HASH)
     for text in _texts(log):
         entry = _entry(text)
@@ -171,18 +171,18 @@ def verify_audit(log: Log, known: str | None = None) -> AuditVerification:
             raise _broken(number, entry.number)
         before = entry.hash
         seen = seen or before == known
-    if number < written:
-        raise AuditBroken(f"entries {number + 1} to {written}, the last ones, are missing", where=_WHERE, fix=_FIX)
+    if number < last_number:
+        raise AuditBroken(f"entries {number + 1} to {last_number}, the last ones, are missing", where=_WHERE, fix=_FIX)
     if not seen:
         raise AuditBroken(f"no entry has the hash {known}: the audit log was rewritten", where=_WHERE, fix=_FIX)
     return AuditVerification(number + 1, before)
 
 
-def _broken(expected: int, found: int) -> AuditBroken:
-    if found > expected:
-        what = f"entries {expected} to {found - 1} were removed"
-    elif found < expected:
-        what = f"an entry with number {found} was inserted after entry {expected - 1}"
+def _broken(expected: int, actual: int) -> AuditBroken:
+    if actual > expected:
+        what = f"entries {expected} to {actual - 1} were removed"
+    elif actual < expected:
+        what = f"an entry with number {actual} was inserted after entry {expected - 1}"
     else:
         what = (
             f"entry {expected - 1} was changed, or entry {expected} was inserted"
@@ -192,7 +192,7 @@ def _broken(expected: int, found: int) -> AuditBroken:
     return AuditBroken(what, where=_WHERE, fix=_FIX)
 
 
-def _written(log: Log) -> int:
+def _last_number(log: Log) -> int:
     """The writer's last number. Reading it fences the process that writes, which then opens its writer again."""
     writer = log.writer(_WRITER)
     writer.close()
@@ -221,8 +221,8 @@ def _last_text(log: Log) -> bytes | None:
     """Reads backwards: on Kafka the last offsets may hold no record."""
     (start, end), back = log.bounds(TOPIC)[0], 16
     while True:
-        if found := list(_texts(log, end - back)):
-            return found[-1]
+        if texts := list(_texts(log, end - back)):
+            return texts[-1]
         if end - back <= start:
             return None
         back *= 16

@@ -74,10 +74,10 @@ class Rights:
 
     def rows(self, name: str, of: str) -> tuple[str, ...]:
         """Row filters of a stream or table over a topic: one of them must hold. Empty: all rows are visible."""
-        found = self._rows(name, of)
-        if found is None:
+        filters = self._rows(name, of)
+        if filters is None:
             raise self.refused(Privilege.READ, source_resource(name))
-        return found
+        return filters
 
     def sees(self, name: str, of: str) -> bool:
         """Whether at least some rows are visible, so that the source is listed."""
@@ -97,8 +97,8 @@ class Rights:
     def _rows(self, name: str, of: str) -> tuple[str, ...] | None:
         if self.may(Privilege.READ, source_resource(name)) or self.may(Privilege.READ, topic_resource(of)):
             return ()
-        found = {one.where for one in self.grants if one.where and one.covers(Privilege.READ, source_resource(name))}
-        return tuple(sorted(found)) or None
+        filters = {one.where for one in self.grants if one.where and one.covers(Privilege.READ, source_resource(name))}
+        return tuple(sorted(filters)) or None
 
 
 ALL_RIGHTS, NO_RIGHTS = Rights(LOCAL), Rights(NOBODY)

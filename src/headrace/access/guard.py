@@ -87,9 +87,9 @@ class Guard:
         """Create the secret of the data folder, unless it exists, so that commands can read it."""
         assert self._local_secret
 
-    def is_local_secret(self, given: str) -> bool:
+    def is_local_secret(self, secret: str) -> bool:
         """Whether this is the secret of the data folder. It is too long to be guessed, so there is no throttle."""
-        return hmac.compare_digest(given.encode(errors="surrogatepass"), self._local_secret)
+        return hmac.compare_digest(secret.encode(errors="surrogatepass"), self._local_secret)
 
     def by_password(self, name: str, password: str, address: str) -> Principal:
         """Clients send the password with every request, so a verified one is cached for a while."""

@@ -35,13 +35,13 @@ def verify_password(password: str, hashed: str | None) -> bool:
     kind, cost, block, lanes, salt, digest = (hashed or _NOBODY).split("$")
     if kind != _KIND:
         raise ValueError(f"the password hash {kind} is not supported")
-    found = _hash(password[:MAX_LENGTH], base64.b64decode(salt), int(cost), int(block), int(lanes))
-    return hmac.compare_digest(found, base64.b64decode(digest)) and hashed is not None
+    actual = _hash(password[:MAX_LENGTH], base64.b64decode(salt), int(cost), int(block), int(lanes))
+    return hmac.compare_digest(actual, base64.b64decode(digest)) and hashed is not None
 
 
 def _hash(password: str, salt: bytes, cost: int = _COST, block: int = _BLOCK, lanes: int = _LANES) -> bytes:
-    given = password.encode(errors="surrogatepass")
-    return hashlib.scrypt(given, salt=salt, n=cost, r=block, p=lanes, maxmem=_MEMORY, dklen=32)
+    password_bytes = password.encode(errors="surrogatepass")
+    return hashlib.scrypt(password_bytes, salt=salt, n=cost, r=block, p=lanes, maxmem=_MEMORY, dklen=32)
 
 
 def _text(data: bytes) -> str:

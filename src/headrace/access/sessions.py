@@ -47,8 +47,8 @@ class Sessions:
         return cookie, session
 
     def find(self, cookie: str) -> Session | None:
-        found = self._open.get(_hash(cookie))
-        return found if found is not None and found.ends_at > self._now() else None
+        session = self._open.get(_hash(cookie))
+        return session if session is not None and session.ends_at > self._now() else None
 
     def end(self, cookie: str) -> None:
         with self._lock:

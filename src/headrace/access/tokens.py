@@ -92,18 +92,18 @@ class Tokens:
 
     def known(self, token: str) -> Claims | None:
         """The cached claims of a token that was verified recently and has not expired."""
-        found, until = self._known.get(token, (None, 0.0))
-        return found if until > time.time() else None
+        claims, until = self._known.get(token, (None, 0.0))
+        return claims if until > time.time() else None
 
     def claims(self, token: str) -> Claims:
         """Verify a token and return its claims."""
-        if (found := self.known(token)) is not None:
-            return found
-        found = self._read(token)
+        if (claims := self.known(token)) is not None:
+            return claims
+        claims = self._read(token)
         if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
-        self._known[token] = found, min(found.expires_at, time.time() + _REMEMBERED)
-        return found
+        self._known[token] = claims, min(claims.expires_at, time.time() + _REMEMBERED)
+        return claims
 
     def _read(self, token: str) -> Claims:
         jwt = _jwt()
@@ -133,13 +133,15 @@ class Tokens:
 
     def _secret(self) -> bytes:
         if self._own is None:
-            given = resolve_secrets(self._settings.auth.token_secret, self._settings.storage.data).reveal().encode()
-            if given and len(given) < SHORTEST_SECRET:
+            configured = (
+                resolve_secrets(self._settings.auth.token_secret, self._settings.storage.data).reveal().encode()
+            )
+            if configured and len(configured) < SHORTEST_SECRET:
                 raise BadSetting(
                     f'setting "auth.token_secret" has fewer than {SHORTEST_SECRET} bytes',
                     fix="choose a longer, random one",
                 )
-            self._own = given or load_secret(self._settings.storage.data / TOKEN_SECRET)
+            self._own = configured or load_secret(self._settings.storage.data / TOKEN_SECRET)
         return self._own
 
 
@@ -159,13 +161,13 @@ def _foreign(claims: Mapping[str, Any]) -> Claims:
     return Claims(f"{claims['iss']}|{_subject(claims['sub'])}", expires_at, id, roles=named)
 
 
-def _subject(given: object) -> str:
+def _subject(subject: object) -> str:
     """The subject, which stands in lists, logs and names: a readable text."""
-    if not isinstance(given, str) or not given or given != given.strip() or not given.isprintable():
+    if not isinstance(subject, str) or not subject or subject != subject.strip() or not subject.isprintable():
         raise _refused("its subject is empty, or has blanks around it or control characters")
-    if len(given) > _LONGEST_SUBJECT:
+    if len(subject) > _LONGEST_SUBJECT:
         raise _refused(f"its subject has more than {_LONGEST_SUBJECT} characters")
-    return given
+    return subject
 
 
 def latest_expiry() -> int:
@@ -209,10 +211,10 @@ class JwksKeys:
         """Ignores keys for other uses and of other types: a symmetric secret in a public JWKS is no secret."""
         jwt = _jwt()
         try:
-            found = json.loads(self._text())["keys"]
+            keys = json.loads(self._text())["keys"]
             return {
                 str(key["kid"]): jwt.PyJWK(key, algorithm="RS256").key
-                for key in found
+                for key in keys
                 if key.get("kty") == "RSA" and "kid" in key and key.get("use", "sig") == "sig" and key["kid"] != OWN
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:

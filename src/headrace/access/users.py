@@ -71,10 +71,10 @@ class AccessState:
         return any(ADMIN in user.roles for user in self.users.values())
 
     def rights(self, principal: Principal) -> Rights:
-        if (found := self._granted.get(principal.roles)) is None:
-            every = (grant for role in sorted(principal.roles) for grant in self.roles.get(role, ()))
-            found = self._granted[principal.roles] = tuple(dict.fromkeys(every))
-        return Rights(principal, found)
+        if (grants := self._granted.get(principal.roles)) is None:
+            all_grants = (grant for role in sorted(principal.roles) for grant in self.roles.get(role, ()))
+            grants = self._granted[principal.roles] = tuple(dict.fromkeys(all_grants))
+        return Rights(principal, grants)
 
 
 class UserStore:
