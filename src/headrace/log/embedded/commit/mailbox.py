@@ -79,10 +79,10 @@ class Mailbox:
 
     def _claim(self) -> int | None:
         with _claims_guard:
-            taken = _claims.setdefault(self._fd, set())
+            claimed_slots = _claims.setdefault(self._fd, set())
             for slot in range(SLOTS):
-                if slot not in taken and try_lock(self._fd, slot):
-                    taken.add(slot)
+                if slot not in claimed_slots and try_lock(self._fd, slot):
+                    claimed_slots.add(slot)
                     return slot
         return None
 

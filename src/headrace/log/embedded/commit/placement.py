@@ -131,9 +131,9 @@ class CommitLoad:
     @property
     def files(self) -> Iterator[str]:
         """Files written here for joined rows, if any were encoded; files of large parts belong to their callers."""
-        theirs = {part.extent.file for parts in self.places.values() for part in parts if part.extent}
-        made = self.__dict__.get("extents", {})
-        return (e.file for extents in made.values() for e in extents if e.file and e.file not in theirs)
+        callers_files = {part.extent.file for parts in self.places.values() for part in parts if part.extent}
+        encoded = self.__dict__.get("extents", {})
+        return (e.file for extents in encoded.values() for e in extents if e.file and e.file not in callers_files)
 
     def posted_parts(self) -> list[PostedPart]:
         """The load for another process: raw records as they are, everything else encoded."""
@@ -223,9 +223,9 @@ class Placement:
         return list(offsets.values())
 
     def _buffer(self, place: PartitionKey, records: list[Record]) -> int:
-        kept = self._bare.setdefault(place, [])
-        offset = self._reached(place)[0] + len(kept)
-        kept += records
+        buffered = self._bare.setdefault(place, [])
+        offset = self._progress(place)[0] + len(buffered)
+        buffered += records
         return offset
 
     def _buffer_posted(self, place: PartitionKey, records: list[tuple[Any, ...]]) -> int:
@@ -251,7 +251,7 @@ class Placement:
         self.db.executemany(
             "UPDATE partitions SET end_offset = ?, last_sequence = ?, bytes = bytes + ? "
             "WHERE topic = ? AND partition = ?",
-            [(*reached, *place) for place, reached in self._places.items() if reached[1]],
+            [(*progress, *place) for place, progress in self._places.items() if progress[1]],
         )
         self.db.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (self._sequence,))
         return self._sequence
@@ -275,10 +275,10 @@ class Placement:
             if quota is None:
                 continue
             added = self._added.get(part.topic_id, 0) + sum(p.bytes for p in parts if p.topic_id == part.topic_id)
-            ((held,),) = self.db.execute("SELECT sum(bytes) FROM partitions WHERE topic = ?", (part.topic_id,))
-            if held + added > quota:
+            ((stored_bytes,),) = self.db.execute("SELECT sum(bytes) FROM partitions WHERE topic = ?", (part.topic_id,))
+            if stored_bytes + added > quota:
                 raise QuotaExceeded(
-                    f'topic "{part.topic.name}" holds {size_text(held)} of its quota of {size_text(quota)}',
+                    f'topic "{part.topic.name}" holds {size_text(stored_bytes)} of its quota of {size_text(quota)}',
                     fix="shorten its retention, or raise the quota with `headrace topic alter`",
                 )
 
@@ -298,12 +298,12 @@ class Placement:
 
     def _place(self, part: Part) -> Appended:
         place = (part.topic_id, part.partition)
-        offset = self._ends.setdefault(place, self._reached(place)[0])
+        offset = self._ends.setdefault(place, self._progress(place)[0])
         self._ends[place] += part.count
         self._added[part.topic_id] = self._added.get(part.topic_id, 0) + part.bytes
         return Appended(part.topic.name, part.partition, offset, part.count)
 
-    def _reached(self, place: PartitionKey) -> list[int]:
+    def _progress(self, place: PartitionKey) -> list[int]:
         if place not in self._places:
             row = self.db.execute("SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", place)
             self._places[place] = [*row.fetchone(), 0, 0]
@@ -313,9 +313,9 @@ class Placement:
         if self._sequence is None:
             ((self._sequence,),) = self.db.execute("SELECT value FROM meta WHERE name = 'sequence'")
         first, self._sequence = (self._sequence or 0) + 1, (self._sequence or 0) + extent.rows
-        reached = self._reached(place)
-        offset = reached[0]
-        reached[:] = offset + extent.rows, self._sequence, reached[2] + extent.bytes
+        progress = self._progress(place)
+        offset = progress[0]
+        progress[:] = offset + extent.rows, self._sequence, progress[2] + extent.bytes
         ranges = (offset, offset + extent.rows - 1, first, self._sequence)
         insert_extent(self.db, place, ranges, extent, FILE if extent.file else INLINE, 0, self._now)
         return offset

@@ -42,9 +42,9 @@ def _plain(records: Sequence[Record]) -> bool:
 
 
 def _binary(values: list[bytes | None]) -> pa.Array:
-    given = [value or b"" for value in values]
-    ends = array("i", accumulate(map(len, given), initial=0))
-    buffers = [_validity(values), pa.py_buffer(ends), pa.py_buffer(b"".join(given))]
+    contents = [value or b"" for value in values]
+    ends = array("i", accumulate(map(len, contents), initial=0))
+    buffers = [_validity(values), pa.py_buffer(ends), pa.py_buffer(b"".join(contents))]
     return pa.Array.from_buffers(_BINARY, len(values), buffers)
 
 

@@ -25,11 +25,11 @@ class TopicChanges:
         def change(db: sqlite3.Connection) -> None:
             if db.execute("SELECT 1 FROM topics WHERE name = ?", (name,)).fetchone():
                 raise topic_exists(name)
-            made = db.execute(
+            cursor = db.execute(
                 "INSERT INTO topics (name, version, spec, created_at) VALUES (?, 1, ?, ?)", (name, spec_text(spec), now)
             )
-            assert made.lastrowid is not None
-            _add_partitions(db, made.lastrowid, 0, spec.partitions)
+            assert cursor.lastrowid is not None
+            _add_partitions(db, cursor.lastrowid, 0, spec.partitions)
 
         return self._apply(change, name)
 

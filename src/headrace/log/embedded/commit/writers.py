@@ -141,5 +141,5 @@ def writer_notes(store: Store) -> list[WriterNote]:
 
 def last_number(store: Store, name: str) -> int | None:
     """A writer's highest number, read without fencing its owner."""
-    found = store.query("SELECT last FROM writers WHERE name = ?", name)
-    return found[0][0] if found else None
+    rows = store.query("SELECT last FROM writers WHERE name = ?", name)
+    return rows[0][0] if rows else None

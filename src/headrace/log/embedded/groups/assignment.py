@@ -16,24 +16,24 @@ def assign(
 
     A member keeps its partition unless another eligible member has at least two fewer.
     """
-    chosen: dict[TopicPartition, str] = {}
+    assigned: dict[TopicPartition, str] = {}
     loads = dict.fromkeys(sorted(members), 0)
-    wanted = sorted(partitions)
-    for partition in wanted:
+    sorted_partitions = sorted(partitions)
+    for partition in sorted_partitions:
         owner = current.get(partition)
         if owner is not None and owner in members and partition.topic in members[owner]:
-            chosen[partition] = owner
+            assigned[partition] = owner
             loads[owner] += 1
-    for partition in wanted:
-        if partition not in chosen and (owner := _least(loads, members, partition.topic)):
-            chosen[partition] = owner
+    for partition in sorted_partitions:
+        if partition not in assigned and (owner := _least(loads, members, partition.topic)):
+            assigned[partition] = owner
             loads[owner] += 1
-    while move := _improvement(chosen, loads, members):
+    while move := _improvement(assigned, loads, members):
         partition, owner = move
-        loads[chosen[partition]] -= 1
+        loads[assigned[partition]] -= 1
         loads[owner] += 1
-        chosen[partition] = owner
-    return chosen
+        assigned[partition] = owner
+    return assigned
 
 
 def _least(loads: Mapping[str, int], members: Mapping[str, frozenset[str]], topic: str) -> str | None:
@@ -41,9 +41,9 @@ def _least(loads: Mapping[str, int], members: Mapping[str, frozenset[str]], topi
 
 
 def _improvement(
-    chosen: Mapping[TopicPartition, str], loads: Mapping[str, int], members: Mapping[str, frozenset[str]]
+    assigned: Mapping[TopicPartition, str], loads: Mapping[str, int], members: Mapping[str, frozenset[str]]
 ) -> tuple[TopicPartition, str] | None:
-    for partition, owner in sorted(chosen.items(), reverse=True):
+    for partition, owner in sorted(assigned.items(), reverse=True):
         other = _least(loads, members, partition.topic)
         if other is not None and loads[other] + 2 <= loads[owner]:
             return partition, other

@@ -102,7 +102,7 @@ class EmbeddedConsumer:
                 continue
             try:
                 batch = self._read(partition, max_records)
-                wanted = batch.where(self._subscription.where)
+                matching = batch.where(self._subscription.where)
             except Exception:
                 if batches:
                     break  # rows already read must not be lost; the next poll starts here and raises the error
@@ -111,8 +111,8 @@ class EmbeddedConsumer:
             self._fetch_order.remove(partition)
             self._fetch_order.append(partition)
             max_records -= len(batch)
-            if len(wanted):
-                batches.append(wanted)
+            if len(matching):
+                batches.append(matching)
         return batches
 
     def _read(self, partition: TopicPartition, max_records: int) -> Batch:
@@ -169,7 +169,7 @@ class EmbeddedConsumer:
             return
         if joined.generation != self._membership.generation:
             self._log.store.commit_signal.notify()  # other members wait on it too
-        kept = {
+        retained = {
             p: self._positions[p]
             for p, since in joined.partitions.items()
             if p in self._positions
@@ -177,7 +177,7 @@ class EmbeddedConsumer:
             and self._ids.get(p.topic) == ids.get(p.topic)  # a recreated topic starts from the beginning
         }
         try:
-            positions = {p: kept[p] if p in kept else self._first(p, joined) for p in joined.partitions}
+            positions = {p: retained[p] if p in retained else self._first(p, joined) for p in joined.partitions}
         except (GroupFenced, UnknownTopic):  # rebalanced again, or deleted meanwhile: the next poll handles it
             joined, positions = Membership(-1, {}), {}
         self._membership, self._ids, self._positions = joined, ids, positions
@@ -201,9 +201,9 @@ class EmbeddedConsumer:
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit this member's positions: after the rows it polled, or at the offsets given (the next ones to read)."""
         self._check_open()
-        wanted = dict(self._positions if offsets is None else offsets)
+        to_commit = dict(self._positions if offsets is None else offsets)
         self._log.store.sync(self._log.store.commit_signal.page.committed)
-        self._groups.commit(self.group, self.id, wanted, self._membership.partitions, self._ids)
+        self._groups.commit(self.group, self.id, to_commit, self._membership.partitions, self._ids)
 
     def position(self, partition: TopicPartition) -> int:
         self._follow()

@@ -111,17 +111,17 @@ class GroupStore:
                 "SELECT topic, partition, member FROM assignments WHERE grp = ?", (group,)
             )
         }
-        wanted = assign({m: frozenset(topics) for m, topics in subscribed.items()}, partitions, current)
-        if wanted == current:
+        assignments = assign({m: frozenset(topics) for m, topics in subscribed.items()}, partitions, current)
+        if assignments == current:
             return False
         ((generation,),) = db.execute(
             "UPDATE groups SET generation = generation + 1 WHERE name = ? RETURNING generation", (group,)
         ).fetchall()
-        for partition in current.keys() - wanted.keys():
+        for partition in current.keys() - assignments.keys():
             db.execute("DELETE FROM assignments WHERE grp = ? AND topic = ? AND partition = ?", (group, *partition))
         db.executemany(
             "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?, ?, ?)",
-            [(group, *p, member, generation) for p, member in wanted.items() if current.get(p) != member],
+            [(group, *p, member, generation) for p, member in assignments.items() if current.get(p) != member],
         )
         return True
 

@@ -40,8 +40,8 @@ def descriptor(path: Path) -> int:
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         # By inode, not by name: a folder may be removed and created again during the life of this process.
-        found = path.stat()
-        key = (os.getpid(), found.st_dev, found.st_ino)
+        file_stat = path.stat()
+        key = (os.getpid(), file_stat.st_dev, file_stat.st_ino)
         if key not in _descriptors:
             _descriptors[key] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         return _descriptors[key]
@@ -115,13 +115,13 @@ class FairLock:
         deadline = time.monotonic() + seconds
         self._take_turn(seconds)
         try:
-            mine = self._next_ticket()
+            ticket = self._next_ticket()
             try:
-                self._lock_until(mine - 1, deadline)
+                self._lock_until(ticket - 1, deadline)
                 self._lock_until(_GATE, deadline)
                 yield
             finally:
-                for byte in (_GATE, mine - 1, mine):
+                for byte in (_GATE, ticket - 1, ticket):
                     unlock(self._fd, byte)
         finally:
             self._threads.release()

@@ -83,9 +83,9 @@ def check(folder: Path, progress: Progress | None = None) -> CheckResult:
 
 
 def _lost(log: sqlite3.Connection, durable: int, folder: Path) -> Iterator[CheckFinding]:
-    ((reached,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
-    if durable > reached:
-        what = f"the log ends at sequence {reached}, but rows up to {durable} were stored"
+    ((last_sequence,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
+    if durable > last_sequence:
+        what = f"the log ends at sequence {last_sequence}, but rows up to {durable} were stored"
         yield CheckFinding("sequences", what, str(folder / "log.db"))
 
 
@@ -200,9 +200,9 @@ def _row_problems(extent: ExtentRow, times: tuple[int, int], rows: pa.Table | No
 
 def _orphans(folder: Path, log: sqlite3.Connection) -> Iterator[CheckFinding]:
     # Listed before the commit log is read, so that a file committed in between is known.
-    listed = [path for name in ("extents", "archive") for path in sorted((folder / name).glob("*"))]
+    paths = [path for name in ("extents", "archive") for path in sorted((folder / name).glob("*"))]
     known = {file for (file,) in log.execute("SELECT file FROM extents WHERE file IS NOT NULL")}
-    for path in listed:
+    for path in paths:
         owner = path.name.partition("-")[0]
         if path.name not in known and not is_alive(folder / "owners", owner) and path.exists():
             yield CheckFinding(

@@ -27,8 +27,8 @@ def compact(log: MaintainedLog, entry: TopicEntry, partition: int, *, force: boo
     if not extents or not (force or _is_dirty(extents)):
         return False
     rows = rows_of(log, entry, extents)
-    kept = _latest(rows, entry, log.clock.now())
-    return replace(log, entry, partition, extents, kept, archive=False, why=COMPACTED)
+    latest = _latest(rows, entry, log.clock.now())
+    return replace(log, entry, partition, extents, latest, archive=False, why=COMPACTED)
 
 
 def _is_dirty(extents: list[LiveExtent]) -> bool:

@@ -98,9 +98,11 @@ def _partition(place: _PartitionRange, extents: list[_Extent]) -> Iterator[Incon
         yield from _adjacent(place, one, other, may_have_gaps)
     if not may_have_gaps:
         yield from _ends(place, extents)
-    held = sum(extent.bytes for extent in extents if extent.kind != ARCHIVE)
-    if held != place.bytes:
-        yield Inconsistency("size", f"the partition counts {place.bytes} bytes, its extents have {held}", str(place))
+    extent_bytes = sum(extent.bytes for extent in extents if extent.kind != ARCHIVE)
+    if extent_bytes != place.bytes:
+        yield Inconsistency(
+            "size", f"the partition counts {place.bytes} bytes, its extents have {extent_bytes}", str(place)
+        )
 
 
 def _extent(place: _PartitionRange, extent: _Extent) -> Iterator[Inconsistency]:
@@ -138,7 +140,7 @@ def _ends(place: _PartitionRange, extents: list[_Extent]) -> Iterator[Inconsiste
 
 def _sequences(log: sqlite3.Connection, places: dict[tuple[int, int], _PartitionRange]) -> Iterator[Inconsistency]:
     """Extents with consecutive sequences must not overlap. (Merged extents interleave with others.)"""
-    ((reached,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
+    ((last_sequence,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
     rows = log.execute(
         "SELECT base_sequence, last_sequence, topic, partition FROM extents "
         f"WHERE replaced_at IS NULL AND merged = {IMPLICIT} ORDER BY base_sequence"
@@ -148,8 +150,8 @@ def _sequences(log: sqlite3.Connection, places: dict[tuple[int, int], _Partition
         place = places.get((key[0], key[1]), f"topic id {key[0]}/{key[1]}")
         if base <= before:
             yield Inconsistency("sequences", f"sequences {base} to {min(before, last)} are used twice", str(place))
-        if last > reached:
-            yield Inconsistency("sequences", f"sequence {last} is beyond the log's last, {reached}", str(place))
+        if last > last_sequence:
+            yield Inconsistency("sequences", f"sequence {last} is beyond the log's last, {last_sequence}", str(place))
         before = max(before, last)
 
 

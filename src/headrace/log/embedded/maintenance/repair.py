@@ -75,13 +75,13 @@ def repair(folder: Path, *, skip_lost: bool) -> list[CheckFinding]:
     aside.mkdir(exist_ok=True)
     for name in _interrupted(folder):
         _put_in_place(folder, name, aside)
-    found = check(folder).damage
+    damage = check(folder).damage
     for name in _DATABASES:
-        if any(one.kind == "database" and one.where.endswith(name) for one in found):
+        if any(one.kind == "database" and one.where.endswith(name) for one in damage):
             _rebuild(folder, name, aside)
-    found = check(folder).damage
-    _mark_lost(folder, [one.extent for one in found if one.extent is not None], aside, skip_lost=skip_lost)
-    if any(one.kind == "sequences" for one in found) and durable_sequence(folder / "bell"):
+    damage = check(folder).damage
+    _mark_lost(folder, [one.extent for one in damage if one.extent is not None], aside, skip_lost=skip_lost)
+    if any(one.kind == "sequences" for one in damage) and durable_sequence(folder / "bell"):
         (folder / "bell").rename(_free(aside / "bell"))
     return check(folder).damage
 
@@ -93,8 +93,8 @@ def _rebuild(folder: Path, name: str, aside: Path) -> None:
     try:
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as db:
             _copy_tables(db, path)
-            if (said := db.execute("PRAGMA main.integrity_check").fetchall()) != [("ok",)]:
-                raise sqlite3.DatabaseError(str(said[0][0]))
+            if (problems := db.execute("PRAGMA main.integrity_check").fetchall()) != [("ok",)]:
+                raise sqlite3.DatabaseError(str(problems[0][0]))
     except (sqlite3.Error, UnicodeDecodeError) as error:
         new.unlink(missing_ok=True)
         raise _not_repairable(f"{name} cannot be read completely: {error}", folder) from error
@@ -128,8 +128,8 @@ def _rebuilt(folder: Path, name: str) -> Path:
 
 def _copy_tables(db: sqlite3.Connection, path: Path) -> None:
     db.execute("ATTACH ? AS old", (str(path),))
-    found = db.execute("SELECT type, name, sql FROM old.sqlite_master WHERE sql IS NOT NULL").fetchall()
-    tables = [(name, sql) for kind, name, sql in found if kind == "table" and not name.startswith("sqlite_")]
+    schema_rows = db.execute("SELECT type, name, sql FROM old.sqlite_master WHERE sql IS NOT NULL").fetchall()
+    tables = [(name, sql) for kind, name, sql in schema_rows if kind == "table" and not name.startswith("sqlite_")]
     with transaction(db):
         for name, sql in tables:
             db.execute(sql)
@@ -138,7 +138,7 @@ def _copy_tables(db: sqlite3.Connection, path: Path) -> None:
         if db.execute("SELECT 1 FROM old.sqlite_master WHERE name = 'sqlite_sequence'").fetchone():
             db.execute("DELETE FROM main.sqlite_sequence")
             db.execute("INSERT INTO main.sqlite_sequence SELECT * FROM old.sqlite_sequence")
-        for kind, _, sql in found:
+        for kind, _, sql in schema_rows:
             if kind == "index":
                 db.execute(sql)
     db.execute("DETACH old")
@@ -156,10 +156,10 @@ def _mark_lost(folder: Path, extents: Sequence[int], aside: Path, *, skip_lost: 
 
 
 def _mark(folder: Path, db: sqlite3.Connection, extent: int, aside: Path, kind: str) -> None:
-    found = db.execute(
+    row = db.execute(
         "SELECT topic, partition, kind, bytes, file, payload, replaced_at FROM extents WHERE id = ?", (extent,)
     ).fetchone()
-    topic, partition, was, size, file, payload, replaced_at = found
+    topic, partition, was, size, file, payload, replaced_at = row
     if payload is not None:
         _free(aside / f"extent-{extent}.arrow").write_bytes(payload)
     if replaced_at is not None:  # nobody needs it any more

@@ -151,10 +151,10 @@ def _ranges(old: Sequence[LiveExtent]) -> tuple[int, int, int, int]:
 
 
 def _retire(db: sqlite3.Connection, ids: list[int], now: int) -> bool:
-    chosen = "id IN (SELECT value FROM json_each(?))"  # there may be more ids than SQLite allows parameters
-    given = json.dumps(ids)
-    ((live,),) = db.execute(f"SELECT count(*) FROM extents WHERE {chosen} AND replaced_at IS NULL", (given,))
+    condition = "id IN (SELECT value FROM json_each(?))"  # there may be more ids than SQLite allows parameters
+    ids_json = json.dumps(ids)
+    ((live,),) = db.execute(f"SELECT count(*) FROM extents WHERE {condition} AND replaced_at IS NULL", (ids_json,))
     if live != len(ids):
         return False
-    db.execute(f"UPDATE extents SET replaced_at = ? WHERE {chosen}", (now, given))
+    db.execute(f"UPDATE extents SET replaced_at = ? WHERE {condition}", (now, ids_json))
     return True

@@ -155,16 +155,16 @@ def truncate(log: MaintainedLog, entry: TopicEntry, partition: int, before: int)
     now = log.clock.now()
 
     def change(db: sqlite3.Connection) -> None:
-        gone = (entry.id, partition, before)
+        removed_range = (entry.id, partition, before)
         ((freed,),) = db.execute(
             "SELECT coalesce(sum(bytes), 0) FROM extents WHERE topic = ? AND partition = ? AND last_offset < ? "
             f"AND replaced_at IS NULL AND kind <> '{ARCHIVE}'",
-            gone,
+            removed_range,
         )
         db.execute(
             "UPDATE extents SET replaced_at = ? WHERE topic = ? AND partition = ? AND last_offset < ? "
             "AND replaced_at IS NULL",
-            (now, *gone),
+            (now, *removed_range),
         )
         db.execute(
             "UPDATE partitions SET start_offset = max(start_offset, ?), removed_sequence = max(removed_sequence, ?), "
@@ -216,7 +216,7 @@ def _runs(extents: list[LiveExtent], size_class: int, limit: int) -> list[list[L
             size += item.bytes
             continue
         # Merging must pay off: a large extent is not rewritten for a few small ones behind it.
-        if len(run) >= _RUN and size >= 2 * max(held.bytes for held in run):
+        if len(run) >= _RUN and size >= 2 * max(member.bytes for member in run):
             runs.append(run)
         run, size = ([item], item.bytes) if item is not None and fits else ([], 0)
     return runs
@@ -228,13 +228,15 @@ def _runs(extents: list[LiveExtent], size_class: int, limit: int) -> list[list[L
 def purge(log: MaintainedLog, report: MaintenanceReport) -> None:
     """Remove replaced extents that no reader can be using any more, and what dead writers left."""
     until = log.clock.now() - millis(log.settings.storage.file_delete_delay)
-    while gone := log.store.query(f"SELECT id, file, kind FROM extents WHERE replaced_at <= ? LIMIT {_PURGED}", until):
-        ids = [(extent_id,) for extent_id, *_ in gone]
+    while replaced := log.store.query(
+        f"SELECT id, file, kind FROM extents WHERE replaced_at <= ? LIMIT {_PURGED}", until
+    ):
+        ids = [(extent_id,) for extent_id, *_ in replaced]
         log.committer.change(lambda db, ids=ids: db.executemany("DELETE FROM extents WHERE id = ?", ids).rowcount)
-        report.purged += len(gone)
+        report.purged += len(replaced)
         reach("purge.deleted")
         # Files that a crash leaves here are orphans once their writer is dead, too.
-        for _, file, kind in gone:
+        for _, file, kind in replaced:
             if file is not None:
                 (log.folder / ("archive" if kind == ARCHIVE else "extents") / file).unlink(missing_ok=True)
                 reach("purge.unlinked")

@@ -123,9 +123,9 @@ class ExtentReader:
         """Rows with `after < $by <= upto` from offset `start`, extent by extent."""
         tries = 0
         while after < upto:
-            listed = self._list(entry.id, partition, by, after, upto)
+            extents = self._list(entry.id, partition, by, after, upto)
             try:
-                for extent in listed:
+                for extent in extents:
                     for rows in self._rows(entry, extent):
                         piece = _between(rows, by, after, upto, start)
                         if piece.num_rows:
@@ -136,7 +136,7 @@ class ExtentReader:
                 if tries == _TRIES:
                     raise _missing(error, entry, partition) from error
                 continue
-            if len(listed) < _LISTED:
+            if len(extents) < _LISTED:
                 return
 
     def _list(self, topic_id: int, partition: int, by: str, after: int, upto: int) -> list[ExtentRow]:
@@ -176,8 +176,8 @@ class ExtentReader:
         if extent.kind in GONE:
             return self._lost(extent, where)
         batches = self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, where)
-        if (found := sum(batch.num_rows for batch in batches)) != extent.rows:
-            raise damaged_extent(f"an extent has {found} rows, not {extent.rows}", where)
+        if (row_count := sum(batch.num_rows for batch in batches)) != extent.rows:
+            raise damaged_extent(f"an extent has {row_count} rows, not {extent.rows}", where)
         return batches
 
     def _lost(self, extent: ExtentRow, where: str) -> list[pa.RecordBatch]:
@@ -206,14 +206,14 @@ class ExtentReader:
         )
         # The extent around the offset may begin with a gap; the one before it always has rows below the offset.
         for row in rows:
-            extent, found = ExtentRow(*row), 0
+            extent, sequence = ExtentRow(*row), 0
             if extent.kind in GONE and extent.last_offset < offset:
                 return extent.last_sequence
             for batch in () if extent.kind in GONE else self._rows(entry, extent):
                 below = int(np.searchsorted(integer_values(batch.column("$offset")), offset))
-                found = batch.column("$sequence")[below - 1].as_py() if below else found
-            if found:
-                return found
+                sequence = batch.column("$sequence")[below - 1].as_py() if below else sequence
+            if sequence:
+                return sequence
         return 0
 
     def offset_at(self, entry: TopicEntry, partition: int, timestamp: int) -> int:

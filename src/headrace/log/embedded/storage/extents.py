@@ -137,9 +137,9 @@ def write_archive(path: Path, rows: pa.Table) -> int:
     """Write rows as a Parquet file and sync it; returns its size."""
     try:
         pq.write_table(rows, path, compression="zstd", write_page_checksum=True)
-        with open(path, "rb") as written:
-            os.fdatasync(written.fileno())
-            size = os.fstat(written.fileno()).st_size
+        with open(path, "rb") as file:
+            os.fdatasync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
         _sync_folder(path.parent)
     except OSError as error:
         path.unlink(missing_ok=True)
@@ -164,14 +164,14 @@ class ExtentDecoder:
             return _checked(pa.py_buffer(payload or b""), checksum, where)
         if kind not in (FILE, ARCHIVE) or file is None:
             raise _damaged(where)
-        found = self._mapped.get(file)  # shared by threads: another one may evict any entry at any time
-        if found is None:
-            found = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
-            self._mapped[file] = found
+        batches = self._mapped.get(file)  # shared by threads: another one may evict any entry at any time
+        if batches is None:
+            batches = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
+            self._mapped[file] = batches
             with contextlib.suppress(KeyError):
                 while len(self._mapped) > self._max_mapped:
                     self._mapped.popitem(last=False)
-        return found
+        return batches
 
     def _map(self, file: str, checksum: int, where: str) -> list[pa.RecordBatch]:
         place = f"{where}, file {file}"

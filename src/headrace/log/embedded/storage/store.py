@@ -133,12 +133,12 @@ class Store:
                 self._sync_turn.give()
                 self.commit_signal.notify()
 
-    def _sync(self, reached: int) -> None:
+    def _sync(self, sequence: int) -> None:
         with self._syncing:  # a descriptor that is closed meanwhile may be reused for another file
             if self._wal is None:
                 raise _closed(self.folder)
             os.fdatasync(self._wal)
-        self.commit_signal.page.synced = max(self.commit_signal.page.synced, reached)
+        self.commit_signal.page.synced = max(self.commit_signal.page.synced, sequence)
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows of a read outside of any transaction."""

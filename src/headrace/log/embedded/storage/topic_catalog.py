@@ -33,14 +33,14 @@ class TopicCatalog:
 
     def entry(self, name: str) -> TopicEntry:
         """The topic with that name, or `UnknownTopic`."""
-        found = self.entries().get(name)
-        if found is None:
+        entry = self.entries().get(name)
+        if entry is None:
             # Its creator may have died after the commit and before the notification: read again before failing.
             self.refresh()
-            found = self._entries.get(name)
-        if found is None:
+            entry = self._entries.get(name)
+        if entry is None:
             raise unknown_topic(name, self._entries)
-        return found
+        return entry
 
     def entries(self) -> dict[str, TopicEntry]:
         """All topics by name."""

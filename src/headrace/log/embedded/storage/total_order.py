@@ -33,10 +33,10 @@ def _ids(log: ReadableLog, topics: Iterable[str]) -> tuple[str, list[int]]:
 def head(log: ReadableLog, topics: Iterable[str]) -> int:
     """The highest sequence among the topics' rows, made durable."""
     marks, ids = _ids(log, topics)
-    ((reached,),) = log.store.query(f"SELECT max(last_sequence) FROM partitions WHERE topic IN ({marks})", *ids)
-    reached = reached or 0
-    log.store.sync(reached)
-    return reached
+    ((sequence,),) = log.store.query(f"SELECT max(last_sequence) FROM partitions WHERE topic IN ({marks})", *ids)
+    sequence = sequence or 0
+    log.store.sync(sequence)
+    return sequence
 
 
 def removed(log: ReadableLog, topics: Iterable[str]) -> int:
@@ -111,8 +111,8 @@ def split(log: ReadableLog, topics: Iterable[str], after: int, upto: int, rows: 
         by_partition: dict[int, list[tuple[int, int]]] = {}
         for partition, last, count in extents:
             by_partition.setdefault(partition, []).append((last, count))
-        for partition, found in by_partition.items():
-            ends = _ends(found, rows, upto)
+        for partition, partition_extents in by_partition.items():
+            ends = _ends(partition_extents, rows, upto)
             pieces += [(name, partition, start, end) for start, end in zip([after, *ends], ends, strict=False)]
     return pieces
 
@@ -120,10 +120,10 @@ def split(log: ReadableLog, topics: Iterable[str], after: int, upto: int, rows: 
 def _ends(extents: list[tuple[int, int]], rows: int, upto: int) -> list[int]:
     """Where to cut a partition's extents so that each piece has about `rows` rows; the last cut is the end."""
     ends: list[int] = []
-    held = 0
+    row_count = 0
     for last, count in extents[:-1]:
-        held += count
-        if held >= rows:
+        row_count += count
+        if row_count >= rows:
             ends.append(min(last, upto))
-            held = 0
+            row_count = 0
     return [*(end for end in ends if end < upto), upto]
