@@ -94,8 +94,8 @@ class EmbeddedCuts:
             checkpoint.discard_batch(batch)
 
     def _sequences(self, after: Any, end: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-        found = self.log.scan(self.topics, _sequence(after), end["sequence"])
-        parts = [batch.rows.column("$sequence").to_numpy() for batch in found]
+        batches = self.log.scan(self.topics, _sequence(after), end["sequence"])
+        parts = [batch.rows.column("$sequence").to_numpy() for batch in batches]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))
 
 
@@ -122,11 +122,11 @@ class KafkaCuts:
     def half(self, after: Any, end: Any) -> Any:
         parts = self._parts(after, end)
         ends = np.cumsum([stop - start for _, _, start, stop in parts])
-        wanted = int(ends[-1]) // 2
-        last = bisect.bisect_left(ends.tolist(), wanted)
+        half_count = int(ends[-1]) // 2
+        last = bisect.bisect_left(ends.tolist(), half_count)
         position: dict[str, dict[str, int]] = {topic: {} for topic in end}
         for number, (topic, partition, start, stop) in enumerate(parts):
-            cut = stop - (int(ends[last]) - wanted) if number == last else stop if number < last else start
+            cut = stop - (int(ends[last]) - half_count) if number == last else stop if number < last else start
             position[topic][partition] = cut
         return position
 
@@ -142,8 +142,8 @@ class KafkaCuts:
     def only(self, after: Any, end: Any) -> RecordPlace | None:
         for topic, partition, start, stop in self._parts(after, end):
             if start < stop:
-                found = self.log.read(topic, int(partition), start, max_records=1)
-                if any(offset == start for offset, _ in _places(found)):
+                batch = self.log.read(topic, int(partition), start, max_records=1)
+                if any(offset == start for offset, _ in _places(batch)):
                     return RecordPlace(topic, int(partition), start)
         return None
 
@@ -152,11 +152,11 @@ class KafkaCuts:
 
     def _parts(self, after: Any, end: Any) -> list[tuple[str, str, int, int]]:
         """Topic, partition, and the range of offsets; records that retention has removed do not count."""
-        found: list[tuple[str, str, int, int]] = []
+        parts: list[tuple[str, str, int, int]] = []
         for topic, ends in end.items():
             bounds, begins = self.log.bounds(topic), (after or {}).get(topic, {})
             for partition, stop in sorted(ends.items(), key=lambda one: int(one[0])):
                 known = bounds.get(int(partition))
                 start = max(begins.get(partition, 0), known.start if known else 0)
-                found.append((topic, partition, min(start, stop), stop))
-        return found
+                parts.append((topic, partition, min(start, stop), stop))
+        return parts

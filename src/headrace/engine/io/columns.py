@@ -42,9 +42,9 @@ def arrow_schema(topics: Sequence[Topic], columns: Iterable[str] | None = None) 
         fields = [*topics[0].schema.arrow, *fields]
     else:
         fields += [pa.field(topic.name, pa.struct(list(topic.schema.arrow))) for topic in topics]
-    wanted = None if columns is None else set(columns)
-    chosen = [field for field in fields if wanted is None or field.name in wanted]
-    return to_arrow_schema(from_arrow_schema(pa.schema(chosen)), timezone="UTC")
+    names = None if columns is None else set(columns)
+    selected = [field for field in fields if names is None or field.name in names]
+    return to_arrow_schema(from_arrow_schema(pa.schema(selected)), timezone="UTC")
 
 
 def spark_schema(topics: Sequence[Topic], columns: Iterable[str] | None = None) -> StructType:

@@ -218,8 +218,8 @@ def register_source(spark: SparkSession, source: type[DataSource] = EmbeddedSour
 def source_options(
     folder: Path, topics: Sequence[str], columns: Sequence[str] | None, start: str | int
 ) -> dict[str, str]:
-    given = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
-    return given if columns is None else {**given, "columns": json.dumps(list(columns))}
+    options = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
+    return options if columns is None else {**options, "columns": json.dumps(list(columns))}
 
 
 @dataclass(frozen=True)

@@ -157,12 +157,12 @@ class FailingBatchResume:
             return self._boundaries(failing)
         cut = self._cuts.half(after, part) if records > 1 else part
         failures = 0 if records > 1 else failing.failures
-        tried = replace(failing, failures=failures, cut=cut, until=part, records=max(1, records // 2))
-        if tried != failing:
-            self._store(tried)
-            _logger.warning(_NARROWED, started, self.manifest.query, tried.records, records)
+        narrowed = replace(failing, failures=failures, cut=cut, until=part, records=max(1, records // 2))
+        if narrowed != failing:
+            self._store(narrowed)
+            _logger.warning(_NARROWED, started, self.manifest.query, narrowed.records, records)
             self._cuts.shorten(self.checkpoint, started, cut)
-        return self._boundaries(tried)
+        return self._boundaries(narrowed)
 
     def _boundaries(self, failing: FailingBatch) -> Sequence[Any]:
         return [position for position in (failing.cut, failing.until) if position is not None]
@@ -212,8 +212,8 @@ class FailingBatchResume:
 def _cell(rows: Any, name: str) -> bytes | None:
     """A column of a raw topic; of a typed one all columns are the value."""
     if name in rows.schema.names:
-        found = rows.column(name)[0].as_py()
-        return found if found is None or isinstance(found, bytes) else repr(found).encode()
+        value = rows.column(name)[0].as_py()
+        return value if value is None or isinstance(value, bytes) else repr(value).encode()
     if name == "key":
         return None
     return repr({one: rows.column(one)[0].as_py() for one in rows.schema.names if not one.startswith("$")}).encode()

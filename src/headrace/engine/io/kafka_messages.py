@@ -35,12 +35,12 @@ def split_by_partition(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if not messages.num_rows:
         return
     topics = messages.column("topic").dictionary_encode().indices.to_numpy().astype(np.int64)
-    found = topics << 32 | messages.column("partition").to_numpy()
-    if found.min() == found.max():
+    partition_ids = topics << 32 | messages.column("partition").to_numpy()
+    if partition_ids.min() == partition_ids.max():
         yield messages
         return
-    for one in np.unique(found):
-        yield messages.filter(pa.array(found == one))
+    for one in np.unique(partition_ids):
+        yield messages.filter(pa.array(partition_ids == one))
 
 
 def with_topic(messages: pa.RecordBatch, topic: str) -> pa.RecordBatch:

@@ -108,10 +108,10 @@ def subscribe(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> _
 
 def java_client_options(options: Mapping[str, str]) -> dict[str, str]:
     """Translates librdkafka's security options to those of Kafka's Java client, which Spark uses."""
-    given = dict(options)
+    remaining = dict(options)
     java: dict[str, str] = {}
-    user, password = given.pop("sasl.username", None), given.pop("sasl.password", None)
-    mechanism = given.pop("sasl.mechanisms", None) or given.pop("sasl.mechanism", None)
+    user, password = remaining.pop("sasl.username", None), remaining.pop("sasl.password", None)
+    mechanism = remaining.pop("sasl.mechanisms", None) or remaining.pop("sasl.mechanism", None)
     if mechanism:
         java["sasl.mechanism"] = mechanism
     if user is not None and password is not None:
@@ -120,34 +120,34 @@ def java_client_options(options: Mapping[str, str]) -> dict[str, str]:
         java["sasl.jaas.config"] = (
             f'org.apache.kafka.common.security.{module} required username="{user}" password="{secret}";'
         )
-    if "ssl.ca.location" in given:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given.pop("ssl.ca.location")}
-    return {**given, **java}
+    if "ssl.ca.location" in remaining:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": remaining.pop("ssl.ca.location")}
+    return {**remaining, **java}
 
 
 def _decoded(rows: DataFrame, settings: Settings, topics: Sequence[Topic], columns: Sequence[str] | None) -> DataFrame:
-    arrow, wanted = arrow_schema(topics, columns), list(topics)
+    arrow, topic_list = arrow_schema(topics, columns), list(topics)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         log = worker_log(settings)
         for batch in batches:
             for (topic, partition), messages in to_messages(batch).items():
                 opened = log.open_messages(topic, partition, messages)
-                yield to_spark(Batch(topic, partition, opened, messages[-1].offset + 1), wanted, arrow)
+                yield to_spark(Batch(topic, partition, opened, messages[-1].offset + 1), topic_list, arrow)
 
     return rows.mapInArrow(decode, spark_schema(topics, columns))
 
 
 def to_messages(batch: pa.RecordBatch) -> dict[tuple[str, int], list[Message]]:
     """Converts the connector's rows to messages. A task mixes Kafka's partitions only in small batches."""
-    found: dict[tuple[str, int], list[Message]] = {}
+    by_partition: dict[tuple[str, int], list[Message]] = {}
     times = batch.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
     names = ("topic", "partition", "offset", "key", "value", "headers")
     columns = [batch.column(name).to_pylist() for name in names]
     for topic, partition, offset, key, value, headers, at in zip(*columns, times, strict=True):
         pairs = [(header["key"], header["value"]) for header in headers or ()]
-        found.setdefault((topic, partition), []).append(Message(key, value, at, pairs, offset))
-    return found
+        by_partition.setdefault((topic, partition), []).append(Message(key, value, at, pairs, offset))
+    return by_partition
 
 
 @cache

@@ -25,8 +25,8 @@ def discard_oversized_batch(
     committed, started = checkpoint.last_committed(), checkpoint.last_started()
     if started <= committed or manifest.execution_mode == REALTIME:
         return
-    reached, end = checkpoint.position(committed) or manifest.start, checkpoint.position(started)
-    if not batch_cuts(log, topics).exceeds(reached, end, max_rows):
+    position, end = checkpoint.position(committed) or manifest.start, checkpoint.position(started)
+    if not batch_cuts(log, topics).exceeds(position, end, max_rows):
         return
     writer = log.writer(writer_name(manifest.run))  # opening it fences any earlier writer
     writer.close()

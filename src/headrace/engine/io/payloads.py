@@ -66,8 +66,8 @@ def _windowed(keys: pa.BinaryArray, starts: pa.Int64Array, keyed: pa.BooleanArra
 class EntryEncoder:
     """Encodes entries of the chain as rows of a raw topic, all at once."""
 
-    def __init__(self, sink: Sink, made: PayloadEncoder) -> None:
-        self._made = made
+    def __init__(self, sink: Sink, encoder: PayloadEncoder) -> None:
+        self._encoder = encoder
         self._windowed = sink.relation.window is not None
         self._kinds = [[field.type for field in fields] for fields in (sink.relation.key, sink.relation.value)]
         self._nothing = [(None,) * len(kinds) for kinds in self._kinds]
@@ -84,7 +84,11 @@ class EntryEncoder:
             return None
         keyed, valued = (pa.array([entry[at] is not None for entry in entries]) for at in (1, 2))
         starts = pa.array([entry[1] and entry[1][-1][0] for entry in entries], pa.int64()) if self._windowed else None
-        return [self._made.keys(keys, keyed, starts), self._made.values(rows, valued), pa.array(times, pa.int64())]
+        return [
+            self._encoder.keys(keys, keyed, starts),
+            self._encoder.values(rows, valued),
+            pa.array(times, pa.int64()),
+        ]
 
     def _columns(self, rows: list[Any], kinds: list[pa.DataType]) -> list[pa.Array] | None:
         try:
@@ -116,5 +120,5 @@ _TYPES: Mapping[str, frozenset[type]] = {
 
 def entry_encoder(sink: Sink) -> EntryEncoder | None:
     """None if the sink's records must be encoded one by one."""
-    made = payload_encoder(sink)
-    return None if made is None else EntryEncoder(sink, made)
+    encoder = payload_encoder(sink)
+    return None if encoder is None else EntryEncoder(sink, encoder)

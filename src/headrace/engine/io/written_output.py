@@ -37,8 +37,8 @@ def output_note(query: str, topic: Topic, position: Mapping[str, Any] | None) ->
     return json.dumps(facts)
 
 
-def parse_note(found: WriterNote) -> WrittenOutput | None:
+def parse_note(note: WriterNote) -> WrittenOutput | None:
     """A query's note; None for that of another writer."""
-    if not found.writer.startswith(_WRITER):
+    if not note.writer.startswith(_WRITER):
         return None
-    return WrittenOutput(found.writer.removeprefix(_WRITER), found.number, **json.loads(found.note))
+    return WrittenOutput(note.writer.removeprefix(_WRITER), note.number, **json.loads(note.note))

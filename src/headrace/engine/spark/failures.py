@@ -119,8 +119,8 @@ def _exit_code() -> int | None:
 
 def _headrace_error(text: str) -> HeadraceError | None:
     """The last error of headrace in a text; those before it are its causes."""
-    found = [match for match in _HEADRACE_ERROR.finditer(text) if match[1] in CODES]
-    return CODES[found[-1][1]](found[-1][2], where=found[-1][3], fix=found[-1][4]) if found else None
+    matches = [match for match in _HEADRACE_ERROR.finditer(text) if match[1] in CODES]
+    return CODES[matches[-1][1]](matches[-1][2], where=matches[-1][3], fix=matches[-1][4]) if matches else None
 
 
 def _stack(error: BaseException) -> str:
@@ -132,7 +132,7 @@ def _stack(error: BaseException) -> str:
 def _cause(error: BaseException) -> str:
     """The innermost Python error."""
     text = str(error)
-    found = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
+    error_lines = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
     lines = (line.strip() for line in text.splitlines())
-    innermost = (line for line in found if not line.startswith(_WRAPPER_PREFIXES))
+    innermost = (line for line in error_lines if not line.startswith(_WRAPPER_PREFIXES))
     return next(innermost, None) or next((line for line in lines if line), type(error).__name__)

@@ -51,8 +51,8 @@ def stop_idle_monitors() -> None:
     quiet = java.java.beans.EventHandler.create(
         java.java.lang.Class.forName("java.lang.Thread$UncaughtExceptionHandler"), "", "toString"
     )
-    found = java.org.apache.commons.lang3.ThreadUtils.findThreadsByName(f"{_MONITOR}{context.pythonExec}")
-    for thread in found.toArray():
+    threads = java.org.apache.commons.lang3.ThreadUtils.findThreadsByName(f"{_MONITOR}{context.pythonExec}")
+    for thread in threads.toArray():
         if not getattr(thread, _FACTORY)().useDaemonEnabled():
             thread.setUncaughtExceptionHandler(quiet)  # else its end is logged as an error
             thread.interrupt()

@@ -125,12 +125,12 @@ def java_options(environ: Mapping[str, str]) -> str:
     Java refuses to start with two garbage collectors: one named in the environment wins. Java's other temporary files
     go into Spark's local folder.
     """
-    given = " ".join(environ.get(name, "") for name in _GIVEN)
+    given_options = " ".join(environ.get(name, "") for name in _GIVEN)
     local = environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return " ".join(
         [
             _JAVA,
-            *([] if re.search(r"-XX:\+Use\w+GC\b", given) else [_COLLECTOR]),
+            *([] if re.search(r"-XX:\+Use\w+GC\b", given_options) else [_COLLECTOR]),
             *([f'"-Djava.io.tmpdir={local}"'] if local else []),
         ]
     )

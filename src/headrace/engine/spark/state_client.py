@@ -63,8 +63,8 @@ class ClientStateStorage:
         self._map = state
 
     def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
-        found = map(self._map.getValue, addresses)
-        return [None if value is None else bytes(value[0]) for value in found]
+        entries = map(self._map.getValue, addresses)
+        return [None if value is None else bytes(value[0]) for value in entries]
 
     def write(self, changes: Iterable[Change]) -> None:
         for address, data in changes:
@@ -82,9 +82,9 @@ class PipelinedStateStorage:
         self._name = state._stateName
 
     def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
-        found: list[bytes | None] = []
-        self._connection.exchange(map(self._get, addresses), lambda value: found.append(_bytes(value)))
-        return found
+        values: list[bytes | None] = []
+        self._connection.exchange(map(self._get, addresses), lambda value: values.append(_bytes(value)))
+        return values
 
     def write(self, changes: Iterable[Change]) -> None:
         self._connection.exchange((self._put(*change) for change in changes), lambda value: None)
