@@ -81,9 +81,9 @@ def verify(
     call: CommandContext = ctx.obj
     call.json |= as_json
     with call.log() as log:
-        found = verify_audit(log, known)
+        verification = verify_audit(log, known)
     if call.json:
-        output.print_json({"count": found.count, "head": found.head})
+        output.print_json({"count": verification.count, "head": verification.head})
     else:
-        print(found.head)
-        output.note(f"{found.count} entries verified; the hash above is that of the last one")
+        print(verification.head)
+        output.note(f"{verification.count} entries verified; the hash above is that of the last one")

@@ -58,13 +58,13 @@ class BundleSources:
     @cached_property
     def names(self) -> set[str]:
         """Names that may appear in messages."""
-        found = {origin.name for origin in self.call.origins()}
+        names = {origin.name for origin in self.call.origins()}
         with suppress(HeadraceError):
-            found |= {topic.name for topic in self.log.topics()}
+            names |= {topic.name for topic in self.log.topics()}
             for target in self.targets:
                 sink = target.query.sink
-                found |= {target.query.id, sink.name, *(field.name for field in sink.relation.columns)}
-        return found
+                names |= {target.query.id, sink.name, *(field.name for field in sink.relation.columns)}
+        return names
 
 
 def collect_bundle(call: CommandContext, lines: int) -> Iterator[tuple[str, str]]:
@@ -181,14 +181,14 @@ def _size(path: Path) -> int:
 
 def _processes() -> list[dict[str, Any]]:
     """The processes of headrace and of Spark, by name only: a command line may contain secrets."""
-    found: list[dict[str, Any]] = []
+    processes: list[dict[str, Any]] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
             if fields["Name"].strip().startswith(("python", "java", "headrace")):
-                shown = ("Name", "Pid", "PPid", "VmRSS", "VmPeak", "Threads")
-                found.append({name: fields.get(name, "").strip() for name in shown})
-    return found
+                field_names = ("Name", "Pid", "PPid", "VmRSS", "VmPeak", "Threads")
+                processes.append({name: fields.get(name, "").strip() for name in field_names})
+    return processes
 
 
 def log_tail(sources: BundleSources) -> str:

@@ -23,10 +23,10 @@ def check(ctx: typer.Context, file: script.Script, as_json: output.Json = False)
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    found = script.analyze_script(file)
+    checked = script.analyze_script(file)
     if call.json:
-        errors = [script.error_document(error) for error in found.errors]
-        output.print_json({"statements": found.statements, "following": found.following, "errors": errors})
+        errors = [script.error_document(error) for error in checked.errors]
+        output.print_json({"statements": checked.statements, "following": checked.following, "errors": errors})
         raise typer.Exit(1 if errors else 0)
-    script.exit_on_errors(found, as_json=False)
-    output.note(script.check_summary(found))
+    script.exit_on_errors(checked, as_json=False)
+    output.note(script.check_summary(checked))

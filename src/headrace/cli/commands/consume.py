@@ -84,14 +84,14 @@ def consume(
     printer = RowPrinter(format or ("json" if call.json else None), names=names)
     with call.log(long=follow) as log:
         filter = _combined(_condition(log, where, columns, topics or ()), _headers(header))
-        wanted = Subscription(tuple(topics or ()), pattern, filter)
+        subscription = Subscription(tuple(topics or ()), pattern, filter)
         if group is None:
             first = start or offset.EARLIEST
-            DirectReader(log, wanted, printer, first, partition, lost).run(limit=limit, follow=follow)
+            DirectReader(log, subscription, printer, first, partition, lost).run(limit=limit, follow=follow)
         else:
             _check_group(partition, start)
             first = start.end if start else "earliest"
-            consumer = log.consumer(group, wanted, start=first, lost=lost, client="headrace")
+            consumer = log.consumer(group, subscription, start=first, lost=lost, client="headrace")
             try:
                 print_group(log, consumer, printer, limit=limit, follow=follow)
             finally:
@@ -120,8 +120,8 @@ def _condition(log: Log, where: str | None, columns: str | None, topics: Sequenc
 
         return read_catalog(log)
 
-    listed = None if columns is None else Schema.parse(columns)
-    condition = TopicCondition(where, log.topic, columns=listed, catalog=catalog)
+    schema = None if columns is None else Schema.parse(columns)
+    condition = TopicCondition(where, log.topic, columns=schema, catalog=catalog)
     for topic in topics:
         condition.check(topic)
     return condition

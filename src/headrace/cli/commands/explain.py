@@ -46,9 +46,9 @@ def explain(
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    found = script.analyze_script(file)
-    script.exit_on_errors(found, as_json=call.json)
-    choices = list(zip(found.planned, _execution_choices(call, found.planned), strict=True))
+    checked = script.analyze_script(file)
+    script.exit_on_errors(checked, as_json=call.json)
+    choices = list(zip(checked.planned, _execution_choices(call, checked.planned), strict=True))
     if call.json:
         output.print_json([_document(planned, choice, as_graph) for planned, choice in choices])
         return
@@ -71,14 +71,14 @@ def _graph(planned: PlannedStatement, choice: ExecutionChoice | None) -> str:
 
 def _document(planned: PlannedStatement, choice: ExecutionChoice | None, as_graph: bool) -> dict[str, Any]:
     plan = _query(planned)
-    shown = (graph if as_graph else tree)(plan) if plan else None
+    plan_text = (graph if as_graph else tree)(plan) if plan else None
     runs = choice and choice.as_dict()
     return {
         "where": planned.where,
         "does": describe_action(planned),
         "query": plan and plan.id,
         "runs": runs,
-        "plan": shown,
+        "plan": plan_text,
     }
 
 

@@ -48,26 +48,26 @@ def logs(
         raise typer.BadParameter(f"choose one of: {', '.join(logfile.LEVELS)}", param_hint="'--level'")
     data = call.settings().storage.data
     require_data_folder(data)
-    path, wanted = data / "logs" / "headrace.log", _wanted(query, level)
+    path, matches = data / "logs" / "headrace.log", _line_filter(query, level)
     followed = follow_log_lines(path) if follow else ()
-    for line in deque((line for line in read_log_lines(path) if wanted(line)), lines):
+    for line in deque((line for line in read_log_lines(path) if matches(line)), lines):
         _show(line, call)
     for line in followed:
-        if wanted(line):
+        if matches(line):
             _show(line, call)
 
 
-def _wanted(query: str | None, level: str) -> Callable[[Line], bool]:
+def _line_filter(query: str | None, level: str) -> Callable[[Line], bool]:
     lowest = logfile.LEVELS.index(level)
     mentions = re.compile(rf"\b{re.escape(query)}\b", re.IGNORECASE) if query else None
 
-    def wanted(line: Line) -> bool:
+    def matches(line: Line) -> bool:
         line_level = line.get("level")
         if line_level in logfile.LEVELS and logfile.LEVELS.index(line_level) < lowest:
             return False
         return mentions is None or mentions.search(json.dumps(line)) is not None
 
-    return wanted
+    return matches
 
 
 # -- files ----------------------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ def _is_current(file: BinaryIO, path: Path) -> bool:
 def _parsed(text: str) -> Line:
     """Parse a line as JSON. A line that is not JSON was cut off by a crash."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"message": text.rstrip("\n")}
+        document = None
+    return document if isinstance(document, dict) else {"message": text.rstrip("\n")}
 
 
 # -- output ---------------------------------------------------------------------------------------------------------

@@ -72,12 +72,12 @@ def produce(
     began = time.monotonic()
     with call.log(long=True) as log:
         described = log.topic(topic)
-        chosen = format or ("raw" if described.schema.is_raw else "json")
+        format_name = format or ("raw" if described.schema.is_raw else "json")
         intake = LineDecoder(
-            described, dead_letter_topic(topic), LineFormat(chosen, key, delimiter, names, tuple(header or ()))
+            described, dead_letter_topic(topic), LineFormat(format_name, key, delimiter, names, tuple(header or ()))
         )
         try:
-            size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
+            size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=format_name == "csv")
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"rows read: {intake.rows:,}; the last batch may not be appended") from None
     _report(call, intake, size, time.monotonic() - began)

@@ -45,11 +45,11 @@ def take(
     call.json |= as_json
     with call.log() as log:
         is_raw = log.topic(topic).schema.is_raw
-        taken = Queue(log, topic, queue, visibility=visibility).take(limit, wait)
-        rows = [_row(log, delivery, is_raw) for delivery in taken]
+        deliveries = Queue(log, topic, queue, visibility=visibility).take(limit, wait)
+        rows = [_row(log, delivery, is_raw) for delivery in deliveries]
     columns = ("receipt", "deliveries", "expires", "value")
-    shown = rows if call.json else [{**row, "value": _value(row)} for row in rows]
-    output.print_rows(shown, as_json=call.json, columns=columns, empty="no messages")
+    printed_rows = rows if call.json else [{**row, "value": _value(row)} for row in rows]
+    output.print_rows(printed_rows, as_json=call.json, columns=columns, empty="no messages")
 
 
 @app.command()
@@ -100,11 +100,11 @@ def stats(
     call: CommandContext = ctx.obj
     call.json |= as_json
     with call.log() as log:
-        found = {"topic": topic, "queue": queue, **dataclasses.asdict(_existing(log, topic, queue).stats())}
+        document = {"topic": topic, "queue": queue, **dataclasses.asdict(_existing(log, topic, queue).stats())}
     if call.json:
-        output.print_json(found)
+        output.print_json(document)
     else:
-        output.stdout_console().print(output.details(found))
+        output.stdout_console().print(output.details(document))
 
 
 def _existing(log: Log, topic: str, queue: str) -> Queue:

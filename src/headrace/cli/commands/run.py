@@ -57,12 +57,12 @@ def run(
     call.json |= as_json
     script = load_script(file)
     program_name = _check_name(name or re.sub(r"[^A-Za-z0-9._-]", "-", script.program))
-    found = analyze_script(script)
-    _refuse_queries(found)
-    exit_on_errors(found, as_json=call.json)
+    checked = analyze_script(script)
+    _refuse_queries(checked)
+    exit_on_errors(checked, as_json=call.json)
     from headrace.cli.io.progress import make_display
 
-    _run(call, script, found, program_name, make_display(plain=plain, as_json=call.json), until_idle, seconds)
+    _run(call, script, checked, program_name, make_display(plain=plain, as_json=call.json), until_idle, seconds)
 
 
 def _check_name(name: str) -> str:
@@ -73,22 +73,22 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _refuse_queries(found: CheckedScript) -> None:
+def _refuse_queries(checked: CheckedScript) -> None:
     """Reject SELECT statements before anything runs: there is no client to receive the rows."""
-    selects = [planned for planned in found.planned if isinstance(planned.action, actions.TransientSelect)]
+    selects = [planned for planned in checked.planned if isinstance(planned.action, actions.TransientSelect)]
     if selects:
         from headrace.lang.interpreter import select_not_allowed
 
         for planned in selects:
             error = select_not_allowed()
             error.where = planned.where
-            found.errors.append(error)
+            checked.errors.append(error)
 
 
 def _run(
     call: CommandContext,
     script: ScriptText,
-    found: CheckedScript,
+    checked: CheckedScript,
     name: str,
     display: ProgressDisplay,
     until_idle: bool,
@@ -108,7 +108,7 @@ def _run(
         with _restored_signals():
             try:
                 _drain_on_signals(program)
-                if _has_queries(found):
+                if _has_queries(checked):
                     with display.busy("starting Spark"):
                         program.start_spark()
                     _drain_on_signals(program)  # Spark has installed its own handler for Ctrl-C
@@ -121,9 +121,9 @@ def _run(
                 display.end(_summary(program, outcome), _sample(program, sampler))
 
 
-def _has_queries(found: CheckedScript) -> bool:
+def _has_queries(checked: CheckedScript) -> bool:
     return any(
-        isinstance(p.action, actions.CreateSource | actions.StartQuery) and p.action.query for p in found.planned
+        isinstance(p.action, actions.CreateSource | actions.StartQuery) and p.action.query for p in checked.planned
     )
 
 
@@ -131,14 +131,14 @@ def _watch(
     program: Program, sampler: MetricsSampler, display: ProgressDisplay, until_idle: bool, seconds: float | None
 ) -> str:
     """Show the program's progress until it stops; returns the reason why it stopped."""
-    started = shown = time.monotonic()
+    started = shown_at = time.monotonic()
     with display.showing() as show:
 
         def on_poll() -> None:
-            nonlocal shown
+            nonlocal shown_at
             now = time.monotonic()
-            if now - shown >= display.every:
-                shown = now
+            if now - shown_at >= display.every:
+                shown_at = now
                 show(_sample(program, sampler))
             if seconds is not None and now - started >= seconds:
                 program.stopping.set()

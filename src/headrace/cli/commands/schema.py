@@ -86,11 +86,11 @@ def show(
     call: CommandContext = ctx.obj
     call.json |= as_json
     with call.log() as log:
-        found = _registry(log).version(subject, int(version) if version.isdigit() else version)
+        schema_version = _registry(log).version(subject, int(version) if version.isdigit() else version)
     if call.json:
-        output.print_json(_shown(found))
+        output.print_json(_version_document(schema_version))
     else:
-        sys.stdout.write(found.text.rstrip("\n") + "\n")
+        sys.stdout.write(schema_version.text.rstrip("\n") + "\n")
 
 
 @app.command()
@@ -102,13 +102,13 @@ def register(ctx: typer.Context, subject: Subject, file: File, kind: KindOption 
     Example: headrace schema register orders-value order.avsc
     """
     call: CommandContext = ctx.obj
-    text, found = _read(file, kind)
+    text, schema_kind = _read(file, kind)
     with call.log(create=True) as log:
         registry = _registry(log)
-        schema_id = registry.register(subject, text, found)
-        version = registry.find(subject, text, found)
+        schema_id = registry.register(subject, text, schema_kind)
+        version = registry.find(subject, text, schema_kind)
     if call.json:
-        output.print_json(_shown(version))
+        output.print_json(_version_document(version))
     else:
         output.note(f'the schema is version {version.number} of subject "{subject}"')
         sys.stdout.write(f"{schema_id}\n")
@@ -121,10 +121,10 @@ def check(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = N
     Example: headrace schema check orders-value order.avsc
     """
     call: CommandContext = ctx.obj
-    text, found = _read(file, kind)
+    text, schema_kind = _read(file, kind)
     with call.log() as log:
         registry = _registry(log)
-        problems, level = registry.problems(subject, text, found), registry.level(subject)
+        problems, level = registry.problems(subject, text, schema_kind), registry.level(subject)
     if problems:
         raise IncompatibleSchema(
             f'the schema is not compatible with subject "{subject}" ({level}): {"; ".join(problems)}',
@@ -141,11 +141,11 @@ def _registry(log: Any) -> StoredRegistry:
 
 
 def _read(file: Path, kind: str | None) -> tuple[str, Kind]:
-    found: Any = (kind or _ENDINGS.get(file.suffix.lower(), "")).upper()
-    if not found:
+    schema_kind: Any = (kind or _ENDINGS.get(file.suffix.lower(), "")).upper()
+    if not schema_kind:
         raise typer.BadParameter("choose the format with --kind: AVRO, PROTOBUF or JSON")
     try:
-        return (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")), found
+        return (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")), schema_kind
     except (OSError, UnicodeDecodeError) as error:
         raise BadSchema(f"cannot read the schema: {error}", where=str(file), fix="name a text file") from error
 
@@ -157,6 +157,6 @@ def _row(registry: StoredRegistry, subject: str, deleted: bool) -> dict[str, Any
     return {**row, "compatibility": registry.level(subject), "deleted": last.deleted}
 
 
-def _shown(version: Version) -> dict[str, Any]:
-    shown = {"subject": version.subject, "version": version.number, "id": version.id}
-    return {**shown, "kind": version.kind, "schema": version.text}
+def _version_document(version: Version) -> dict[str, Any]:
+    document = {"subject": version.subject, "version": version.number, "id": version.id}
+    return {**document, "kind": version.kind, "schema": version.text}

@@ -44,15 +44,15 @@ def sql(
     call: CommandContext = ctx.obj
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a value may contain an unpaired surrogate
-    chosen = "json" if call.json else form
-    call.json = chosen == "json"
+    output_format = "json" if call.json else form
+    call.json = output_format == "json"
     texts = [(read_script(file), str(file))] if file else []
     texts += [(text, None) for text in execute or ()]
     client = connect(call, server, token_file)
     if not texts and sys.stdin.isatty() and sys.stdout.isatty():
-        _open_prompt(client, chosen)
+        _open_prompt(client, output_format)
         return
-    session = Session(client, chosen)
+    session = Session(client, output_format)
     try:
         for text, name in texts or [(_standard_input(), None)]:
             session.run(text, name)

@@ -39,7 +39,7 @@ def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
     call.json |= as_json
     from headrace.control.admin.checkpoints import describe_checkpoints
 
-    rows = [dataclasses.asdict(found) for found in describe_checkpoints(_folder(call))]
+    rows = [dataclasses.asdict(description) for description in describe_checkpoints(_folder(call))]
     if not call.json:
         rows = [{**row, "used_at": output.time_text(row["used_at"]), "bytes": Size(row["bytes"])} for row in rows]
     columns = ("query", "execution_mode", "batches", "used_at", "files", "bytes", "problem")
@@ -151,9 +151,9 @@ def show(
         rows = [dataclasses.asdict(summary) for summary in state_reader.store_summaries(spark, checkpoint)]
         _stores(call, query, rows)
     else:
-        found = state_reader.find_entries(spark, checkpoint, key)
+        entries = state_reader.find_entries(spark, checkpoint, key)
         _entries(
-            call, key, [{"key_group": e.key_group, "store": e.store, "key": e.key, "value": e.value} for e in found]
+            call, key, [{"key_group": e.key_group, "store": e.store, "key": e.key, "value": e.value} for e in entries]
         )
 
 

@@ -116,11 +116,11 @@ def log_stats(ctx: typer.Context, as_json: output.Json = False) -> None:
     call: CommandContext = ctx.obj
     call.json |= as_json
     with call.embedded() as log:
-        found = dataclasses.asdict(stats(log))
+        log_size = dataclasses.asdict(stats(log))
     if call.json:
-        output.print_json(found)
+        output.print_json(log_size)
     else:
-        output.stdout_console().print(output.details(found))
+        output.stdout_console().print(output.details(log_size))
 
 
 def _run(log: EmbeddedLog, topics: list[str] | None) -> MaintenanceReport:

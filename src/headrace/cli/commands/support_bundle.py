@@ -34,12 +34,12 @@ def support_bundle(
     path = file or Path(time.strftime("headrace-support-%Y%m%d-%H%M%S.zip", time.gmtime()))
     if path.exists():
         raise typer.BadParameter(f"{path} already exists")
-    written: dict[str, int] = {}
+    part_sizes: dict[str, int] = {}
     with translate_errors(path.parent), zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as bundle:
         for name, text in collect_bundle(call, lines):
             bundle.writestr(name, text)
-            written[name] = len(text.encode())
+            part_sizes[name] = len(text.encode())
     if call.json:
-        output.print_json({"file": str(path), "parts": written})
+        output.print_json({"file": str(path), "parts": part_sizes})
     else:
-        typer.echo(f"{path}: {', '.join(written)}")
+        typer.echo(f"{path}: {', '.join(part_sizes)}")

@@ -35,10 +35,10 @@ def create(
     call.json |= as_json
     settings = call.settings()
     with open_users(call) as book:
-        found = book.state.users.get(user)
-        if found is None:
+        account = book.state.users.get(user)
+        if account is None:
             raise unknown_user(user, book.state)
-        token, mark, ends_at = Tokens(settings).make(user, found.generation, life or settings.auth.token_ttl)
+        token, mark, ends_at = Tokens(settings).make(user, account.generation, life or settings.auth.token_ttl)
         book.audit.note("token-made", LOCAL_PRINCIPAL, user=user, token=mark)
     if call.json:
         output.print_json({"token": token, "id": mark, "expires_at": ends_at})

@@ -31,9 +31,9 @@ def add(
 
     Example: headrace user add shop --role writer --no-password
     """
-    given = None if no_password else prompt_password()
+    password = None if no_password else prompt_password()
     with open_users(ctx.obj, create=True) as book:
-        book.add_user(name, given, role or (), by=LOCAL_PRINCIPAL)
+        book.add_user(name, password, role or (), by=LOCAL_PRINCIPAL)
     output.note(f'user "{name}" added')
 
 
@@ -48,8 +48,10 @@ def list_users(ctx: typer.Context, as_json: output.Json = False) -> None:
     with open_users(call) as book:
         users = sorted(book.state.users.values(), key=lambda user: user.name)
     rows = [{"name": u.name, "roles": sorted(u.roles), "password": u.password is not None} for u in users]
-    shown = rows if call.json else [{**row, "roles": ", ".join(row["roles"])} for row in rows]
-    output.print_rows(shown, as_json=call.json, columns=("name", "roles", "password"), empty="there are no users")
+    printed_rows = rows if call.json else [{**row, "roles": ", ".join(row["roles"])} for row in rows]
+    output.print_rows(
+        printed_rows, as_json=call.json, columns=("name", "roles", "password"), empty="there are no users"
+    )
 
 
 @app.command()
@@ -71,9 +73,9 @@ def change_password(ctx: typer.Context, name: Name) -> None:
 
     Example: headrace user password alice
     """
-    given = prompt_password()
+    password = prompt_password()
     with open_users(ctx.obj) as book:
-        book.set_password(name, given, by=LOCAL_PRINCIPAL)
+        book.set_password(name, password, by=LOCAL_PRINCIPAL)
     output.note(f'password of user "{name}" changed')
 
 

@@ -81,10 +81,10 @@ def _targets(log: Log, settings: Settings, file: Path | None, name: str | None) 
     from headrace.plan.serialization import no_setup
 
     loaded = script.load_script(file)
-    found = script.analyze_script(loaded)
+    checked = script.analyze_script(loaded)
     program = name or re.sub(r"[^A-Za-z0-9._-]", "-", loaded.program)
-    actions = [one.action for one in found.planned]
-    return targets.script_targets(actions, found.catalog, settings.storage.data, program, loaded.setup or no_setup)
+    actions = [one.action for one in checked.planned]
+    return targets.script_targets(actions, checked.catalog, settings.storage.data, program, loaded.setup or no_setup)
 
 
 def _selected(candidates: list[VerifyTarget], query: str | None) -> list[VerifyTarget]:
