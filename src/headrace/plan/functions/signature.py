@@ -315,7 +315,7 @@ def _result(fit: _Fit[Any], kinds: tuple[pa.DataType, ...]) -> pa.DataType:
 
 def _unacceptable(function: AnyFunction[Any], arguments: Sequence[Argument]) -> WrongArguments:
     return WrongArguments(
-        f"Function '{function.name}' does not accept parameters ({_listed(arguments)}).\nValid alternatives are:\n"
+        f"Function '{function.name}' does not accept parameters ({_type_list(arguments)}).\nValid alternatives are:\n"
         + _alternatives(function, function.overloads),
         fix="pass arguments of these types, with CAST where needed",
     )
@@ -324,13 +324,13 @@ def _unacceptable(function: AnyFunction[Any], arguments: Sequence[Argument]) -> 
 def _ambiguous(function: AnyFunction[Any], arguments: Sequence[Argument], fits: Sequence[_Fit[Any]]) -> AmbiguousCall:
     level = [fit.overload for fit in fits if fit.signature.rank == fits[0].signature.rank]
     return AmbiguousCall(
-        f"Function '{function.name}' cannot be resolved due to ambiguous method parameters ({_listed(arguments)}).\n"
+        f"Function '{function.name}' cannot be resolved due to ambiguous method parameters ({_type_list(arguments)}).\n"
         "It could be any of these:\n" + _alternatives(function, level),
         fix="choose one with CAST(... AS ...)",
     )
 
 
-def _listed(arguments: Sequence[Argument]) -> str:
+def _type_list(arguments: Sequence[Argument]) -> str:
     return ", ".join(map(type_text, arguments))
 
 

@@ -17,7 +17,7 @@ def _cube_explode(items: list[Any]) -> list[list[Any]]:
     """Returns every combination of items replaced by null. An item that is null already adds none."""
     check_items(2 ** sum(item is not None for item in items))
     choices = [(None,) if item is None else (None, item) for item in items]
-    return [list(chosen) for chosen in product(*choices)]
+    return [list(combination) for combination in product(*choices)]
 
 
 FUNCTIONS = (

@@ -189,11 +189,11 @@ class StructOf(Pattern):
             return False
         if not types.is_struct(argument):
             return argument == types.NULL
-        there = types.fields(argument)
+        field_types = types.fields(argument)
         if not self.fields:
             return True
-        return list(there) == [name for name, _ in self.fields] and all(
-            pattern.accepts(there[name], bound) for name, pattern in self.fields
+        return list(field_types) == [name for name, _ in self.fields] and all(
+            pattern.accepts(field_types[name], bound) for name, pattern in self.fields
         )
 
     def fill(self, bound: TypeBindings) -> pa.DataType:

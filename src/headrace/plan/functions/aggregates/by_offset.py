@@ -57,16 +57,16 @@ def _several(latest: bool) -> Make:
                 f"{'latestN' if latest else 'earliestN'} must be 1 or greater, got {count}", fix="pass 1 or more"
             )
         ignore_nulls = constants[1] if len(constants) > 1 else True
-        kept = slice(-count, None) if latest else slice(count)
+        retained = slice(-count, None) if latest else slice(count)
 
         def add(state: list[Entry], number: int, value: Any) -> list[Entry]:
             if (value is None and ignore_nulls) or (len(state) == count and not latest):
                 return state
             state.append({"SEQ": number, "VAL": value})
-            return state[kept]
+            return state[retained]
 
         def merge(a: list[Entry], b: list[Entry]) -> list[Entry]:
-            return sorted(a + b, key=_arrival)[kept]
+            return sorted(a + b, key=_arrival)[retained]
 
         return Aggregator(
             types.array(_entry_type(kinds[0])),

@@ -129,7 +129,7 @@ def _item_type(kinds: Types) -> pa.DataType:
 
 
 def _greatest(
-    item: pa.DataType, count: int, rank: Callable[[Any], Any], made: Callable[..., Any], distinct: bool = False
+    item: pa.DataType, count: int, rank: Callable[[Any], Any], to_item: Callable[..., Any], distinct: bool = False
 ) -> Aggregator:
     def put(items: list[Any], new: Any) -> list[Any]:
         if distinct and new in items:
@@ -146,7 +146,7 @@ def _greatest(
         return a
 
     def add(items: list[Any], *values: Any) -> list[Any]:
-        return items if values[0] is None else put(items, made(*values))
+        return items if values[0] is None else put(items, to_item(*values))
 
     return Aggregator(types.array(item), list, add, list, merge)
 

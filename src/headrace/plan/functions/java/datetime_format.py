@@ -42,9 +42,9 @@ def parser(pattern: str) -> Callable[[str, str], int]:
     parts = compile_pattern(pattern)
 
     def parse(text: str, zone_name: str = UTC) -> int:
-        found = _read(parts, text, pattern)
-        local = _day(found) * DAY_MS + (_time(found) or 0)
-        ms = _to_utc(local, found, zone_name)
+        fields = _read(parts, text, pattern)
+        local = _day(fields) * DAY_MS + (_time(fields) or 0)
+        ms = _to_utc(local, fields, zone_name)
         if not BIGINT_MIN <= ms <= BIGINT_MAX:
             raise ValueError(f"{text!r} is too far away")
         return ms
@@ -143,12 +143,12 @@ def compile_pattern(pattern: str) -> Parts:
 
 
 def _lettered(pattern: str, letter: str, count: int) -> Part:
-    found = part(letter, count)
-    if found is None:
+    letter_part = part(letter, count)
+    if letter_part is None:
         raise _bad(
             pattern, f'"{letter * count}" is not a pattern letter', "use the letters of Java's DateTimeFormatter"
         )
-    return found
+    return letter_part
 
 
 def _quote_end(pattern: str, at: int) -> int:
@@ -211,49 +211,49 @@ _LIMITS: dict[str, tuple[int, int]] = {
 
 
 def _read(parts: Parts, text: str, pattern: str, *, whole: bool = True) -> ParsedFields:
-    found: ParsedFields = {}
-    end = parse_all(parts, text, 0, found)
+    fields: ParsedFields = {}
+    end = parse_all(parts, text, 0, fields)
     if end == NO_MATCH or (whole and end != len(text)):
         raise ValueError(f"{text!r} does not fit the pattern {pattern!r}")
     for field, (low, high) in _LIMITS.items():
-        if field in found and not low <= found[field] <= high:
-            raise ValueError(f"{field.replace('_', ' ')} {found[field]} of {text!r} does not exist")
-    return found
+        if field in fields and not low <= fields[field] <= high:
+            raise ValueError(f"{field.replace('_', ' ')} {fields[field]} of {text!r} does not exist")
+    return fields
 
 
-def _day(found: ParsedFields) -> int:
-    year = _year(found)
-    if "day_of_year" in found and "month" not in found:
-        if found["day_of_year"] == 366 and not is_leap(year):
+def _day(fields: ParsedFields) -> int:
+    year = _year(fields)
+    if "day_of_year" in fields and "month" not in fields:
+        if fields["day_of_year"] == 366 and not is_leap(year):
             raise ValueError(f"{year} has no day 366")
-        days = day_of(year, 1, 1) + found["day_of_year"] - 1
+        days = day_of(year, 1, 1) + fields["day_of_year"] - 1
     else:
-        month, day = found.get("month", 1), found.get("day", 1)
+        month, day = fields.get("month", 1), fields.get("day", 1)
         days = day_of(year, month, min(day, month_length(year, month)))
-    weekday = found.get("weekday", weekday_of(days))
-    if weekday != weekday_of(days) or found.get("us_weekday", weekday % 7 + 1) != weekday % 7 + 1:
+    weekday = fields.get("weekday", weekday_of(days))
+    if weekday != weekday_of(days) or fields.get("us_weekday", weekday % 7 + 1) != weekday % 7 + 1:
         raise ValueError("the day of the week is not that of the date")
     return days
 
 
-def _year(found: ParsedFields) -> int:
-    if "year" in found:
-        return found["year"]
-    if "year_of_era" in found:
-        return found["year_of_era"] if found.get("era", 1) else 1 - found["year_of_era"]
+def _year(fields: ParsedFields) -> int:
+    if "year" in fields:
+        return fields["year"]
+    if "year_of_era" in fields:
+        return fields["year_of_era"] if fields.get("era", 1) else 1 - fields["year_of_era"]
     # A leap day without a year needs a year that has one.
-    leap = (found.get("month"), found.get("day")) == (2, 29) or found.get("day_of_year") == 366
+    leap = (fields.get("month"), fields.get("day")) == (2, 29) or fields.get("day_of_year") == 366
     return 1972 if leap else 1970
 
 
-def _time(found: ParsedFields) -> int | None:
+def _time(fields: ParsedFields) -> int | None:
     """Returns the milliseconds of the day; None without an hour, or without a minute."""
-    if "nano_of_day" in found:
-        return found["nano_of_day"] // 1_000_000
-    if "milli_of_day" in found:
-        return found["milli_of_day"]
-    hour = _hour(found)
-    minute, second, nano = (found.get(field, 0) for field in ("minute", "second", "nano"))
+    if "nano_of_day" in fields:
+        return fields["nano_of_day"] // 1_000_000
+    if "milli_of_day" in fields:
+        return fields["milli_of_day"]
+    hour = _hour(fields)
+    minute, second, nano = (fields.get(field, 0) for field in ("minute", "second", "nano"))
     if hour == 24 and (minute or second or nano):
         raise ValueError("24:00 cannot be followed by other parts")
     if hour is None and not minute and not second and not nano:
@@ -261,22 +261,22 @@ def _time(found: ParsedFields) -> int | None:
     return (((hour or 0) * 60 + minute) * 60 + second) * 1000 + nano // 1_000_000
 
 
-def _hour(found: ParsedFields) -> int | None:
-    if "hour" in found:
-        return found["hour"]
-    if "clock_hour" in found:
-        return found["clock_hour"] % 24
-    half = found.get("half_hour", found.get("clock_half_hour"))
+def _hour(fields: ParsedFields) -> int | None:
+    if "hour" in fields:
+        return fields["hour"]
+    if "clock_hour" in fields:
+        return fields["clock_hour"] % 24
+    half = fields.get("half_hour", fields.get("clock_half_hour"))
     if half is None:
         return None
-    if "half" not in found:
+    if "half" not in fields:
         raise ValueError("an hour up to 12 needs AM or PM")
-    return half % 12 + 12 * found["half"]
+    return half % 12 + 12 * fields["half"]
 
 
-def _to_utc(local: int, found: ParsedFields, zone_name: str) -> int:
-    if "zone" in found:
-        return found["zone"].to_utc(local)
-    if "offset" in found:
-        return local - found["offset"] * 1000
+def _to_utc(local: int, fields: ParsedFields, zone_name: str) -> int:
+    if "zone" in fields:
+        return fields["zone"].to_utc(local)
+    if "offset" in fields:
+        return local - fields["offset"] * 1000
     return zone(zone_name).to_utc(local)

@@ -20,20 +20,20 @@ ParsedFields = dict[str, Any]
 
 
 class Part(Protocol):
-    def parse(self, text: str, at: int, found: ParsedFields) -> int: ...
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int: ...
     def format(self, moment: DateTimeValue) -> str: ...
 
 
-def set_field(found: ParsedFields, field: str, value: Any, end: int) -> int:
+def set_field(fields: ParsedFields, field: str, value: Any, end: int) -> int:
     """Sets a field; setting it twice requires equal values."""
-    return end if found.setdefault(field, value) == value else NO_MATCH
+    return end if fields.setdefault(field, value) == value else NO_MATCH
 
 
 @dataclass(frozen=True)
 class Literal:
     text: str
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
         end = at + len(self.text)
         return end if text[at:end].lower() == self.text.lower() else NO_MATCH
 
@@ -62,7 +62,7 @@ class Number:
     def is_fixed(self) -> bool:
         return self.low == self.high and self.sign is Sign.NONE
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
         sign = text[at : at + 1]
         signed = sign in ("+", "-")
         if signed and sign not in self.sign.value:
@@ -74,7 +74,7 @@ class Number:
         value = int(text[start:end])
         if sign == "-" and value == 0:
             return NO_MATCH
-        return self.keep(found, -value if sign == "-" else value, end)
+        return self.keep(fields, -value if sign == "-" else value, end)
 
     def _digits(self, text: str, start: int) -> int:
         limit = min(len(text), start + self.high + self.reserve)
@@ -85,8 +85,8 @@ class Number:
             end = min(end, start + max(self.low, end - start - self.reserve))
         return end if end - start >= self.low else NO_MATCH
 
-    def keep(self, found: ParsedFields, value: int, end: int) -> int:
-        return set_field(found, self.field, value, end)
+    def keep(self, fields: ParsedFields, value: int, end: int) -> int:
+        return set_field(fields, self.field, value, end)
 
     def format(self, moment: DateTimeValue) -> str:
         value = moment.value(self.field)
@@ -102,8 +102,8 @@ class Number:
 class ShortYear(Number):
     """The last two digits of a year from 2000 to 2099."""
 
-    def keep(self, found: ParsedFields, value: int, end: int) -> int:
-        return set_field(found, self.field, 2000 + value, end)
+    def keep(self, fields: ParsedFields, value: int, end: int) -> int:
+        return set_field(fields, self.field, 2000 + value, end)
 
     def format(self, moment: DateTimeValue) -> str:
         return f"{abs(moment.value(self.field)) % 100:02}"
@@ -113,8 +113,8 @@ class ShortYear(Number):
 class Fraction(Number):
     """The first digits of the second's fraction."""
 
-    def keep(self, found: ParsedFields, value: int, end: int) -> int:
-        return set_field(found, self.field, value * 10 ** (9 - self.low), end)
+    def keep(self, fields: ParsedFields, value: int, end: int) -> int:
+        return set_field(fields, self.field, value * 10 ** (9 - self.low), end)
 
     def format(self, moment: DateTimeValue) -> str:
         return f"{moment.value(self.field):09}"[: self.low]
@@ -133,10 +133,10 @@ class Words:
         numbered = [(word.lower(), number) for number, word in enumerate(self.words, self.first)]
         return sorted(numbered, key=lambda pair: -len(pair[0]))
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
         for word, number in self._longest_first:
             if text[at : at + len(word)].lower() == word:
-                return set_field(found, self.field, number, at + len(word))
+                return set_field(fields, self.field, number, at + len(word))
         return NO_MATCH
 
     def format(self, moment: DateTimeValue) -> str:
@@ -150,14 +150,14 @@ class Offset:
     style: str
     zero: str
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
         if self.zero == "Z" and text[at : at + 1] in ("Z", "z"):
-            return set_field(found, "offset", 0, at + 1)
+            return set_field(fields, "offset", 0, at + 1)
         match = STYLES[self.style].match(text, at)
         seconds = offset_seconds(match[1]) if match and match[1] else 0
         if match is None or seconds is None:
             return NO_MATCH
-        return set_field(found, "offset", seconds, match.end())
+        return set_field(fields, "offset", seconds, match.end())
 
     def format(self, moment: DateTimeValue) -> str:
         place, ms = moment.placed()
@@ -199,16 +199,16 @@ class ZoneName:
 
     style: ZoneStyle
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
         for long, short in _LONG.items():
             if text[at : at + len(long)].lower() == long.lower():
-                return set_field(found, "zone", zone(short), at + len(long))
+                return set_field(fields, "zone", zone(short), at + len(long))
         match = _ZONE.match(text, at)
         # Try the longest zone first: the text after the zone may look like more of it.
         for end in range(match.end() if match else at, at, -1):
-            named = _zone_or_none(text[at:end])
-            if named is not None:
-                return set_field(found, "zone", named, end)
+            parsed_zone = _zone_or_none(text[at:end])
+            if parsed_zone is not None:
+                return set_field(fields, "zone", parsed_zone, end)
         return NO_MATCH
 
     def format(self, moment: DateTimeValue) -> str:
@@ -233,12 +233,12 @@ class Section:
 
     parts: tuple[Part, ...]
 
-    def parse(self, text: str, at: int, found: ParsedFields) -> int:
-        tried = dict(found)
-        end = parse_all(self.parts, text, at, tried)
+    def parse(self, text: str, at: int, fields: ParsedFields) -> int:
+        candidate = dict(fields)
+        end = parse_all(self.parts, text, at, candidate)
         if end == NO_MATCH:
             return at
-        found.update(tried)
+        fields.update(candidate)
         return end
 
     def format(self, moment: DateTimeValue) -> str:
@@ -248,9 +248,9 @@ class Section:
             return ""
 
 
-def parse_all(parts: tuple[Part, ...], text: str, at: int, found: ParsedFields) -> int:
+def parse_all(parts: tuple[Part, ...], text: str, at: int, fields: ParsedFields) -> int:
     for part in parts:
-        at = part.parse(text, at, found)
+        at = part.parse(text, at, fields)
         if at == NO_MATCH:
             return NO_MATCH
     return at

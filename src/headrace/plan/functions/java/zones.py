@@ -74,9 +74,10 @@ def zone(name: str) -> Zone:
     prefixed = _PREFIXED.fullmatch(name)
     seconds = offset_seconds(prefixed[2] if prefixed else name)
     if seconds is not None:
-        shown = offset_text(seconds, ":") if seconds else "Z"
+        offset_name = offset_text(seconds, ":") if seconds else "Z"
         return Zone(
-            prefixed[1] + (shown if seconds else "") if prefixed else shown, timezone(timedelta(seconds=seconds))
+            prefixed[1] + (offset_name if seconds else "") if prefixed else offset_name,
+            timezone(timedelta(seconds=seconds)),
         )
     return Zone(name, _region(name))
 

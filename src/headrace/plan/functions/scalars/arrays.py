@@ -55,19 +55,19 @@ def without(key: Key, items: list[Any], others: list[Any]) -> list[Any]:
 
 
 def shared(key: Key, items: list[Any], others: list[Any]) -> list[Any]:
-    kept = set(map(key, others))
-    return [item for item in distinct(key, items) if key(item) in kept]
+    other_keys = set(map(key, others))
+    return [item for item in distinct(key, items) if key(item) in other_keys]
 
 
 def union(key: Key, items: list[Any], others: list[Any]) -> list[Any]:
     return distinct(key, [*items, *others])
 
 
-def contains(key: Key, items: list[Any] | None, wanted: Any) -> bool:
+def contains(key: Key, items: list[Any] | None, target: Any) -> bool:
     if items is None:
         return False
-    wanted = key(wanted)
-    return any(key(item) == wanted for item in items)
+    target = key(target)
+    return any(key(item) == target for item in items)
 
 
 def removed(key: Key, items: list[Any] | None, unwanted: Any) -> list[Any] | None:

@@ -50,8 +50,8 @@ def _extreme(choose: Callable[..., Any]) -> Callable[[Sequence[pa.DataType]], Ca
 
         def extreme(*values: Any) -> Any:
             present = [value for value in values if value is not None]
-            found = choose(present, key=key) if present else None
-            return rescaled(found, kind.scale) if isinstance(found, Decimal) else found
+            result = choose(present, key=key) if present else None
+            return rescaled(result, kind.scale) if isinstance(result, Decimal) else result
 
         return extreme
 

@@ -117,10 +117,10 @@ def _text(
     name: str, doc: str, kinds: tuple[str, str], python: Callable[..., object], example: tuple[str, str], zoned: bool
 ) -> Function:
     """Declares a function between a value and its text by a pattern, optionally in a zone."""
-    taken, given = kinds
-    overloads = [Overload(f"(value: {taken}, pattern: string) -> {given}", python)]
+    input_type, output_type = kinds
+    overloads = [Overload(f"(value: {input_type}, pattern: string) -> {output_type}", python)]
     if zoned:
-        overloads.append(Overload(f"(value: {taken}, pattern: string, zone: string) -> {given}", python))
+        overloads.append(Overload(f"(value: {input_type}, pattern: string, zone: string) -> {output_type}", python))
     return Function(name, doc, never_growing(*overloads), example, area=AREA)
 
 

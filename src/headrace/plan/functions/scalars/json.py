@@ -60,23 +60,23 @@ def is_json(text: str | None) -> bool:
         return False
 
 
-def array_contains(text: str, wanted: Any) -> bool | None:
+def array_contains(text: str, target: Any) -> bool | None:
     if text is None:
         return None
     try:
         items = json_tree.read(text)
     except ValueError:
         return False
-    return isinstance(items, list) and any(_same(item, wanted) for item in items)
+    return isinstance(items, list) and any(_same(item, target) for item in items)
 
 
-def _same(item: Any, wanted: Any) -> bool:
+def _same(item: Any, target: Any) -> bool:
     """Compares numbers by kind: one with a decimal point never equals one without, and the scale of decimals counts."""
-    if isinstance(item, Decimal) and isinstance(wanted, float):
-        return float(item) == wanted
-    if isinstance(item, Decimal) and isinstance(wanted, Decimal):
-        return item == wanted and item.as_tuple().exponent == wanted.as_tuple().exponent
-    return type(item) is type(wanted) and item == wanted
+    if isinstance(item, Decimal) and isinstance(target, float):
+        return float(item) == target
+    if isinstance(item, Decimal) and isinstance(target, Decimal):
+        return item == target and item.as_tuple().exponent == target.as_tuple().exponent
+    return type(item) is type(target) and item == target
 
 
 def array_length(text: str) -> int | None:
@@ -102,21 +102,21 @@ def _joined(values: list[Any]) -> Any:
 
 
 def items(text: str) -> list[str]:
-    found = json_tree.read(text)
-    if not isinstance(found, list):
+    array = json_tree.read(text)
+    if not isinstance(array, list):
         raise ValueError("not a JSON array")
-    check_items(len(found))
-    return [json_tree.write(item) for item in found]
+    check_items(len(array))
+    return [json_tree.write(item) for item in array]
 
 
 def keys(text: str) -> list[str] | None:
-    found = json_tree.read(text)
-    return list(found) if isinstance(found, dict) else None
+    document = json_tree.read(text)
+    return list(document) if isinstance(document, dict) else None
 
 
 def records(text: str) -> dict[str, str] | None:
-    found = json_tree.read(text)
-    return {name: json_tree.plain(inner) for name, inner in found.items()} if isinstance(found, dict) else None
+    document = json_tree.read(text)
+    return {name: json_tree.plain(inner) for name, inner in document.items()} if isinstance(document, dict) else None
 
 
 def to_json(kinds: Sequence[pa.DataType]) -> Callable[[Any], str]:

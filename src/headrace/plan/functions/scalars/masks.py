@@ -19,30 +19,30 @@ DEFAULTS = ("X", "x", "n", "-")
 def mask(text: str | None, *masks: str | None) -> str | None:
     if text is None:
         return None
-    chosen = tuple(given[:1] if given else "" for given in masks) if masks else DEFAULTS
-    ascii_table = _ascii_table(chosen)
-    return text.translate(ascii_table if text.isascii() else _MaskTable(chosen, ascii_table))
+    characters = tuple(mask[:1] if mask else "" for mask in masks) if masks else DEFAULTS
+    ascii_table = _ascii_table(characters)
+    return text.translate(ascii_table if text.isascii() else _MaskTable(characters, ascii_table))
 
 
 class _MaskTable(dict[int, int]):
     """Maps code points for `str.translate`. It is filled for one text at a time: it may become large."""
 
-    def __init__(self, chosen: tuple[str, ...], known: dict[int, int]) -> None:
+    def __init__(self, characters: tuple[str, ...], known: dict[int, int]) -> None:
         super().__init__(known)
-        self._chosen = chosen
+        self._characters = characters
 
     def __missing__(self, code: int) -> int:
-        mask = self[code] = _masked(code, self._chosen)
+        mask = self[code] = _masked(code, self._characters)
         return mask
 
 
 @lru_cache(MASKS_KEPT)
-def _ascii_table(chosen: tuple[str, ...]) -> dict[int, int]:
-    return {code: _masked(code, chosen) for code in range(128)}
+def _ascii_table(characters: tuple[str, ...]) -> dict[int, int]:
+    return {code: _masked(code, characters) for code in range(128)}
 
 
-def _masked(code: int, chosen: tuple[str, ...]) -> int:
-    mask = chosen[_kind(chr(code))]
+def _masked(code: int, characters: tuple[str, ...]) -> int:
+    mask = characters[_kind(chr(code))]
     return ord(mask) if mask else code
 
 

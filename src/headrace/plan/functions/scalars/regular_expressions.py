@@ -19,22 +19,22 @@ def extract(pattern: str, text: str, group: int = 0) -> str | None:
 
 @report_regex_timeout
 def extract_all(pattern: str, text: str, group: int = 0) -> list[str | None]:
-    found: list[str | None] = []
+    matches: list[str | None] = []
     for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS):
-        check_items(len(found))
-        found.append(match[group])
-    return found
+        check_items(len(matches))
+        matches.append(match[group])
+    return matches
 
 
 @report_regex_timeout
 def replace(text: str, pattern: str, replacement: str) -> str:
-    made = 0
+    total_length = 0
 
     def put_in(match: regex.Match[str]) -> str:
-        nonlocal made
+        nonlocal total_length
         part = expand_replacement(replacement, match)
-        made += len(part)
-        check_length(made)
+        total_length += len(part)
+        check_length(total_length)
         return part
 
     return compile_pattern(pattern).sub(put_in, text, timeout=REGEX_TIMEOUT_SECONDS)
