@@ -129,10 +129,10 @@ class _Automaton:
         # The table says what may follow a rule anywhere; only the reductions on the stack say what may follow it here.
         stack = list(before)
         while True:
-            found = self._table[stack[-1]].get(terminal)
-            if found is None:
+            entry = self._table[stack[-1]].get(terminal)
+            if entry is None:
                 return False
-            action, rule = found
+            action, rule = entry
             if action is Shift:
                 return True
             del stack[len(stack) - len(rule.expansion) :]
@@ -143,15 +143,15 @@ class _Automaton:
 
 def _lambda_brackets(tokens: Sequence[Token]) -> frozenset[int]:
     """Returns the positions of parentheses that open the parameters of a lambda: they close directly before `=>`."""
-    found, opened = set(), []
+    positions, opened = set(), []
     for index, token in enumerate(tokens):
         if token.kind is Kind.SYMBOL and token.value == "(":
             opened.append(index)
         elif token.kind is Kind.SYMBOL and token.value == ")" and opened:
             last = opened.pop()
             if index + 1 < len(tokens) and tokens[index + 1].value == "=>":
-                found.add(last)
-    return frozenset(found)
+                positions.add(last)
+    return frozenset(positions)
 
 
 class _NoLexer(Lexer):

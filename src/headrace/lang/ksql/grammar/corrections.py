@@ -112,9 +112,9 @@ def _missing_semicolon(rejection: Rejection) -> Iterator[Correction]:
 
 def _wrong_symbol(rejection: Rejection) -> Iterator[Correction]:
     token = rejection.token
-    meant = _SIMILAR_SYMBOLS.get(token.text) if token is not None else None
-    if meant in rejection.accepted:
-        yield Correction(f"did you mean {meant}?", token)
+    similar = _SIMILAR_SYMBOLS.get(token.text) if token is not None else None
+    if similar in rejection.accepted:
+        yield Correction(f"did you mean {similar}?", token)
 
 
 def _wrong_quotes(rejection: Rejection) -> Iterator[Correction]:
@@ -171,9 +171,9 @@ def _missing(rejection: Rejection) -> Iterator[Correction]:
     token = rejection.token
     place = " at the end" if token is None else f" before {_named(token)}"
     for words in _insertable(rejection):
-        found = [word for word in words if _helps(rejection, word)]
-        if 0 < len(found) <= 2:
-            yield Correction(f"add {' or '.join(map(_quoted, found))}{place}", token)
+        helpful_words = [word for word in words if _helps(rejection, word)]
+        if 0 < len(helpful_words) <= 2:
+            yield Correction(f"add {' or '.join(map(_quoted, helpful_words))}{place}", token)
 
 
 def _insertable(rejection: Rejection) -> Iterator[Collection[str]]:

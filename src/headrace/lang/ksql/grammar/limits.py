@@ -38,17 +38,17 @@ def check_limits(tree: ast.Ast, text: str) -> None:
 
 
 def _check_number(node: ast.Ast, text: str) -> None:
-    written = text[node.span.start : node.span.end]
+    literal = text[node.span.start : node.span.end]
     match node:
         case ast.IntegerLiteral(value=value) if not BIGINT_MIN <= value <= BIGINT_MAX:
             raise KsqlSyntaxError(
-                f"Invalid numeric literal: {written}",
+                f"Invalid numeric literal: {literal}",
                 span=node.span,
                 fix="write an integer between -2^63 and 2^63-1, or add a decimal point to make it a DECIMAL",
             )
         case ast.DoubleLiteral(value=value) if math.isinf(value):
             raise KsqlSyntaxError(
-                f"Number overflows DOUBLE: {written}",
+                f"Number overflows DOUBLE: {literal}",
                 span=node.span,
                 fix="write it without an exponent to make it a DECIMAL",
             )

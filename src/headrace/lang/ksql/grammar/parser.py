@@ -62,17 +62,17 @@ class ParsedStatement:
 def read_statements(text: str, variables: dict[str, str], *, name: str | None = None) -> Iterator[ParsedStatement]:
     """Parses statement by statement. DEFINE changes the variables when it is reached; so may the caller."""
     errors = 0
-    for written in _statements(text):
+    for tokens in _statements(text):
         try:
-            statement, own_text = _statement(text, written, variables)
+            statement, own_text = _statement(text, tokens, variables)
         except KsqlSyntaxError as error:
-            yield ParsedStatement(written, error=error.located(text, name))
+            yield ParsedStatement(tokens, error=error.located(text, name))
             errors += 1
             if errors == MAX_ERRORS:
                 return
         else:
             _define(statement, variables)
-            yield ParsedStatement(written, statement, own_text)
+            yield ParsedStatement(tokens, statement, own_text)
 
 
 def parse_one(text: str) -> ast.Statement:
@@ -91,11 +91,11 @@ def parse_one(text: str) -> ast.Statement:
 def parse_expression(text: str) -> ast.Expr:
     """Parses an expression."""
     try:
-        found = list(tokenize(text))
-        for token in found:
+        tokens = list(tokenize(text))
+        for token in tokens:
             if token.kind is Kind.SYMBOL and token.value == ";":
                 raise KsqlSyntaxError('an expression cannot contain ";"', span=token.span, fix="remove it")
-        return _tree(text, found, "expression")
+        return _tree(text, tokens, "expression")
     except KsqlSyntaxError as error:
         raise error.located(text) from None
 
@@ -117,22 +117,22 @@ def _statements(text: str) -> Iterator[list[Token]]:
         yield statement
 
 
-def _statement(text: str, written: list[Token], variables: Mapping[str, str]) -> tuple[ast.Statement, str]:
-    replaced = substitute_variables(written, variables)
+def _statement(text: str, tokens: list[Token], variables: Mapping[str, str]) -> tuple[ast.Statement, str]:
+    replaced = substitute_variables(tokens, variables)
     body = replaced[:-1] if replaced[-1].value == ";" and replaced[-1].kind is Kind.SYMBOL else replaced
     if not body:
-        raise KsqlSyntaxError('there is no statement before the ";"', span=written[0].span, fix='remove the ";"')
-    return _tree(text, body, "statement"), _own_text(text, written, variables)
+        raise KsqlSyntaxError('there is no statement before the ";"', span=tokens[0].span, fix='remove the ";"')
+    return _tree(text, body, "statement"), _own_text(text, tokens, variables)
 
 
-def _own_text(text: str, written: Sequence[Token], variables: Mapping[str, str]) -> str:
-    parts, at = [], written[0].span.start
-    for token in written:
+def _own_text(text: str, tokens: Sequence[Token], variables: Mapping[str, str]) -> str:
+    parts, at = [], tokens[0].span.start
+    for token in tokens:
         new = substitute_variables([token], variables)
         if new != [token]:
             parts += [text[at : token.span.start], " ".join(part.text for part in new)]
             at = token.span.end
-    return "".join([*parts, text[at : written[-1].span.end]])
+    return "".join([*parts, text[at : tokens[-1].span.end]])
 
 
 def _tree(text: str, statement: Sequence[Token], start: str) -> Any:

@@ -55,16 +55,16 @@ _CONSTRUCTS: Sequence[tuple[frozenset[str], frozenset[str], str]] = (
 
 def syntax_error(text: str, statement: Sequence[Token], refused: Refused, start: str) -> KsqlSyntaxError:
     """Returns the error for a token (or the end) that the grammar rejected."""
-    accepted = _written(refused.accepted)
+    accepted = _spellings(refused.accepted)
     place = len(statement) if refused.token is None else position(statement, refused.token)
-    found = correction(Rejection(statement, place, accepted, _written(refused.before), start))
-    wrong = refused.token if found is None else found.token
+    suggested = correction(Rejection(statement, place, accepted, _spellings(refused.before), start))
+    wrong = refused.token if suggested is None else suggested.token
     at = place if wrong is None else position(statement, wrong)
     if wrong is None:
         what, span = "the statement ends too early", end_of(text, statement[-1]) if statement else NOWHERE
     else:
         what, span = f"unexpected {quoted_text(wrong)}", wrong.span
-    fix = f"write {expected_text(accepted)} here" if found is None else found.fix
+    fix = f"write {expected_text(accepted)} here" if suggested is None else suggested.fix
     return KsqlSyntaxError(f"{what}{_context(statement[:at])}", span=span, fix=fix)
 
 
@@ -103,11 +103,11 @@ def _context(before: Sequence[Token]) -> str:
         return ""
     last, *others = reversed(before[-2:])
     apart = " " if others and others[0].span.end != last.span.start else ""
-    shown = "".join(token.text for token in others) + apart + last.text
-    return f' after "{shown if len(shown) <= _MAX_CONTEXT else f"...{shown[3 - _MAX_CONTEXT :]}"}"'
+    excerpt = "".join(token.text for token in others) + apart + last.text
+    return f' after "{excerpt if len(excerpt) <= _MAX_CONTEXT else f"...{excerpt[3 - _MAX_CONTEXT :]}"}"'
 
 
-def _written(terminals: frozenset[str]) -> frozenset[str]:
+def _spellings(terminals: frozenset[str]) -> frozenset[str]:
     return frozenset(words().get(name, name) for name in terminals)
 
 

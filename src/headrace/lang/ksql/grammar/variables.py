@@ -20,11 +20,11 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 def substitute_variables(statement: Sequence[Token], variables: Mapping[str, str]) -> list[Token]:
     """Returns the statement's tokens with variables replaced by their values."""
     replaced = (new for token in statement for new in _replaced(token, variables))
-    found = list(islice(replaced, MAX_TOKENS + 1))
-    if len(found) > MAX_TOKENS:
+    tokens = list(islice(replaced, MAX_TOKENS + 1))
+    if len(tokens) > MAX_TOKENS:
         what = f"the statement has more than {MAX_TOKENS} tokens"
         raise KsqlSyntaxError(what, span=statement[0].span, fix="split it into several statements")
-    return found
+    return tokens
 
 
 def _replaced(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
@@ -32,7 +32,7 @@ def _replaced(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
         yield from _bare(token, variables)
     elif token.kind in (Kind.TEXT, Kind.QUOTED) and "${" in token.value:
         _check_length(token, variables)
-        value = _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), token.value)
+        value = _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), token.value)
         quote = token.text[0]
         yield replace(token, value=value, text=quote + value.replace(quote, quote * 2) + quote)
     else:

@@ -130,10 +130,10 @@ def _per(flow: PartialPlan, statement: ast.CreateAlert, catalog: Catalog) -> tup
             span=statement.per[0].span,
             fix="remove PER, or create a table with another key",
         )
-    written = statement.per or (() if flow.relation.key else (ast.StringLiteral(""),))
+    key_expressions = statement.per or (() if flow.relation.key else (ast.StringLiteral(""),))
     typer = Typer(flow.scope, "PER", catalog.types)
-    typed = [typer.typed(qualify(one, flow.scope, "PER")) for one in written]
-    for one, expression in zip(written, typed, strict=True):
+    typed = [typer.typed(qualify(one, flow.scope, "PER")) for one in key_expressions]
+    for one, expression in zip(key_expressions, typed, strict=True):
         check_key_type(expression.type, one, expression_text(one))
     return tuple(e.NamedExpression(f"$key{i}", expression) for i, expression in enumerate(typed))
 
@@ -277,8 +277,8 @@ def _as_query(statement: ast.CreateAlert) -> ast.Query:
     """Puts the alert's expressions into a query, to check them for further errors."""
     when = statement.when
     condition = when.value if isinstance(when, ast.DeviationOf) else None if isinstance(when, ast.ChangeOf) else when
-    shown = (ast.SelectItem(statement.message),) if statement.message is not None else ()
-    return ast.Query(shown, statement.source, where=condition, partition_by=statement.per)
+    select_items = (ast.SelectItem(statement.message),) if statement.message is not None else ()
+    return ast.Query(select_items, statement.source, where=condition, partition_by=statement.per)
 
 
 # -- existing alerts and notifiers ----------------------------------------------------------------------------------

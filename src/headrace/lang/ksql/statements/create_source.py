@@ -145,11 +145,11 @@ def check_new(catalog: Catalog, statement: ast.CreateSource | ast.CreateAs) -> S
     if existing is None or statement.if_not_exists:
         return existing
     kind = statement.kind.lower()
-    taken = f"Cannot add {kind} '{statement.name}': A {existing.kind} with the same name already exists"
+    message = f"Cannot add {kind} '{statement.name}': A {existing.kind} with the same name already exists"
     if not statement.or_replace:
-        raise SourceExists(taken, span=statement.span, fix="choose another name, or CREATE OR REPLACE")
+        raise SourceExists(message, span=statement.span, fix="choose another name, or CREATE OR REPLACE")
     if existing.kind != kind:
-        raise WrongKind(taken, span=statement.span)
+        raise WrongKind(message, span=statement.span)
     return existing
 
 
@@ -169,7 +169,7 @@ def check_replaceable(old: SourceInfo, new: SourceInfo, node: ast.Ast) -> None:
     if keys or len(old.relation.key) != len(new.relation.key):
         raise BadReplacement(
             f"Cannot upgrade {old.kind} `{old.name}`: (Key columns must be identical. The following key columns are "
-            f"changed, missing or reordered: [{_shown(keys or new.relation.key, ' KEY')}])",
+            f"changed, missing or reordered: [{_column_list(keys or new.relation.key, ' KEY')}])",
             span=node.span,
         )
     ours, theirs = old.relation.value, new.relation.value
@@ -177,7 +177,7 @@ def check_replaceable(old: SourceInfo, new: SourceInfo, node: ast.Ast) -> None:
     if changed:
         raise BadReplacement(
             f"Cannot upgrade {old.kind} `{old.name}`: (The following columns are changed, missing or reordered: "
-            f"[{_shown(changed)}])",
+            f"[{_column_list(changed)}])",
             span=node.span,
             fix="add columns at the end only",
         )
@@ -189,7 +189,7 @@ def check_replaceable(old: SourceInfo, new: SourceInfo, node: ast.Ast) -> None:
         raise BadReplacement(f"Cannot upgrade {old.kind} `{old.name}`: topic or format differ", span=node.span)
 
 
-def _shown(fields: Sequence[Field], suffix: str = "") -> str:
+def _column_list(fields: Sequence[Field], suffix: str = "") -> str:
     return ", ".join(f"`{f.name}` {type_text(f.type)}{suffix}" for f in fields)
 
 

@@ -173,5 +173,5 @@ def _matched(flow: PartialPlan, target: SourceInfo, node: ast.Ast) -> PartialPla
     return flow if result.value == expected.value else flow.on(nodes.Select(flow.node, expected, cast), expected)
 
 
-def _fits_into(given: pa.DataType, expected: pa.DataType) -> bool:
-    return given == expected or t.wider_number(given, expected) == expected
+def _fits_into(actual: pa.DataType, expected: pa.DataType) -> bool:
+    return actual == expected or t.wider_number(actual, expected) == expected

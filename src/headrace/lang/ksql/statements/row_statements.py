@@ -120,7 +120,7 @@ def _by_column(
     kinds |= {e.ROWTIME: t.BIGINT, ROWPARTITION: t.INT, ROWOFFSET: t.BIGINT}
     if source.relation.window is not None:
         kinds |= {e.WINDOWSTART: t.BIGINT, e.WINDOWEND: t.BIGINT}
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         if name not in kinds:
             raise ColumnNotFound(
@@ -128,8 +128,8 @@ def _by_column(
                 span=node.span_of(name),
                 fix=suggestion(name, kinds, f"columns are: {', '.join(f.name for f in source.relation.columns)}"),
             )
-        found[name] = _value(value, kinds[name], name, catalog)
-    return found
+        row[name] = _value(value, kinds[name], name, catalog)
+    return row
 
 
 def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> Any:
@@ -156,13 +156,13 @@ def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> An
         ) from error
 
 
-def _converter(given: pa.DataType, kind: pa.DataType) -> Any:
-    if given == t.STRING and kind == t.BYTES:
+def _converter(source_type: pa.DataType, kind: pa.DataType) -> Any:
+    if source_type == t.STRING and kind == t.BYTES:
         return partial(base64.b64decode, validate=True)
-    if given == t.STRING:
-        return caster(given, kind) if kind in _TEXT_LITERALS else None
-    if t.is_decimal(given) and kind == t.DOUBLE:
+    if source_type == t.STRING:
+        return caster(source_type, kind) if kind in _TEXT_LITERALS else None
+    if t.is_decimal(source_type) and kind == t.DOUBLE:
         return float
-    if t.is_decimal(given) and t.is_decimal(kind):
-        return caster(given, kind)
-    return caster(given, kind) if common_type([given, kind]) == kind else None
+    if t.is_decimal(source_type) and t.is_decimal(kind):
+        return caster(source_type, kind)
+    return caster(source_type, kind) if common_type([source_type, kind]) == kind else None

@@ -32,8 +32,8 @@ def checked_formats(
         try:
             check_format(form, columns, node, is_key=name == "KEY_FORMAT")
         except UnknownFormat as error:
-            written = properties.written.get(name) or properties.written.get("FORMAT")
-            error.span = written.span if written else error.span
+            declaration = properties.written.get(name) or properties.written.get("FORMAT")
+            error.span = declaration.span if declaration else error.span
             raise
     return key, value
 
@@ -51,18 +51,18 @@ def check_format(form: Format, columns: Sequence[Field], node: ast.Ast, *, is_ke
 
 
 def _wrapped(relation: Relation, properties: Properties, value: Format) -> bool:
-    given = properties.get("WRAP_SINGLE_VALUE")
-    if given is not None:
+    wrap = properties.get("WRAP_SINGLE_VALUE")
+    if wrap is not None:
         if len(relation.value) != 1:
             raise properties.error(
                 "WRAP_SINGLE_VALUE", "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas", "remove it"
             )
-        if given not in wrappings(value.name):
+        if wrap not in wrappings(value.name):
             raise properties.error(
                 "WRAP_SINGLE_VALUE",
-                f"Format '{value.name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(given).lower()}'.",
+                f"Format '{value.name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(wrap).lower()}'.",
             )
-        return given
+        return wrap
     if True not in wrappings(value.name):
         return False
     default = str(properties.settings.get(WRAP_VALUES, "true")).lower() != "false"

@@ -34,8 +34,8 @@ def check_upgrade(old: nodes.Node | None, new: nodes.Node, node: ast.Ast) -> Non
 
 def _check_properties(old: list[Property], new: list[Property], node: ast.Ast) -> None:
     if [p[:2] for p in old] != [p[:2] for p in new]:
-        shown = [" of ".join(dict.fromkeys(p[0] for p in one)) for one in (old, new)]
-        raise BadReplacement(f"Cannot change the plan: {shown[0]} vs. {shown[1]}", span=node.span, fix=_FIX)
+        steps = [" of ".join(dict.fromkeys(p[0] for p in one)) for one in (old, new)]
+        raise BadReplacement(f"Cannot change the plan: {steps[0]} vs. {steps[1]}", span=node.span, fix=_FIX)
     for (step, what, before), (_, _, after) in zip(old, new, strict=True):
         if before != after:
             raise BadReplacement(

@@ -174,10 +174,12 @@ class Properties:
         return int(match[1]) * unit
 
 
-def read_properties(written: Sequence[ast.Property], settings: Mapping[str, Any], *, query: bool = False) -> Properties:
+def read_properties(
+    properties: Sequence[ast.Property], settings: Mapping[str, Any], *, query: bool = False
+) -> Properties:
     """Parses and checks the properties, also for contradictions. `query` is a CREATE ... AS SELECT."""
     values: dict[str, Any] = {}
-    for one in written:
+    for one in properties:
         if one.name not in PROPERTY_READERS or (query and one.name in _ONLY_FOR_SOURCES):
             known = [name for name in PROPERTY_READERS if not (query and name in _ONLY_FOR_SOURCES)]
             fix = suggestion(one.name, known, f"properties are: {', '.join(known)}")
@@ -185,14 +187,14 @@ def read_properties(written: Sequence[ast.Property], settings: Mapping[str, Any]
         try:
             values[one.name] = PROPERTY_READERS[one.name](one.value)
         except ValueError as error:
-            shown = "NULL" if one.value is None else repr(one.value)
-            raise BadProperty(f"{one.name} cannot be {shown}", span=one.span, fix=f"write {error}") from None
-    found = Properties(values, {one.name: one for one in written}, settings)
+            literal = "NULL" if one.value is None else repr(one.value)
+            raise BadProperty(f"{one.name} cannot be {literal}", span=one.span, fix=f"write {error}") from None
+    checked = Properties(values, {one.name: one for one in properties}, settings)
     for name in ("KEY_FORMAT", "VALUE_FORMAT"):
         if name in values and "FORMAT" in values:
-            raise found.error(
+            raise checked.error(
                 name,
                 f"Cannot supply both '{name}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats. "
                 "Either use just 'FORMAT', or use 'KEY_FORMAT' and 'VALUE_FORMAT'.",
             )
-    return found
+    return checked
