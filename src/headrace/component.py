@@ -61,14 +61,14 @@ class Component:
                 values[option.name] = option.default
         return values
 
-    def _value(self, option: Option, given: Any) -> Any:
-        if not isinstance(given, str) or option.type is str:
-            return given
+    def _value(self, option: Option, value: Any) -> Any:
+        if not isinstance(value, str) or option.type is str:
+            return value
         try:
-            return parse_value(option.type, given)
+            return parse_value(option.type, value)
         except ValueError as error:
             raise BadOption(
-                f'option "{option.name}" of {self.kind} "{self.name}" cannot be {given!r}: {error}', fix=option.doc
+                f'option "{option.name}" of {self.kind} "{self.name}" cannot be {value!r}: {error}', fix=option.doc
             ) from error
 
 
@@ -88,11 +88,11 @@ def components(kind: str | None = None) -> list[Component]:
 
 def component(kind: str, name: str) -> Component:
     """The component of that kind and name."""
-    found = _REGISTRY.get((kind, name))
-    if found is None:
+    declared = _REGISTRY.get((kind, name))
+    if declared is None:
         names = {c.name: c for c in components(kind)}
         raise UnknownComponent(f'{kind} "{name}" does not exist', fix=_suggest(name, names, f"{kind}s are"))
-    return found
+    return declared
 
 
 def _suggest(name: str, known: Mapping[str, Any], otherwise: str) -> str:

@@ -89,11 +89,11 @@ class SharedFile(RotatingFileHandler):
         if self.stream is None:
             return
         try:
-            there = os.stat(self.baseFilename)
-            ours = os.fstat(self.stream.fileno())
+            on_disk = os.stat(self.baseFilename)
+            opened = os.fstat(self.stream.fileno())
         except FileNotFoundError:
-            there, ours = None, None
-        if there is None or ours is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            on_disk, opened = None, None
+        if on_disk is None or opened is None or (on_disk.st_dev, on_disk.st_ino) != (opened.st_dev, opened.st_ino):
             self.stream.close()
             self.stream = self._open()
 

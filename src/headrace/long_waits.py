@@ -82,11 +82,11 @@ class LongWaits:
     def statistics(self) -> Mapping[str, WaitStatistics]:
         """By lock or queue; waits in progress count with their duration so far."""
         with self._lock:
-            found = dict(self._statistics)
+            statistics = dict(self._statistics)
             for wait in self._current.values():
-                known = found[wait.what]
-                found[wait.what] = replace(known, max_seconds=max(known.max_seconds, wait.seconds))
-        return found
+                known = statistics[wait.what]
+                statistics[wait.what] = replace(known, max_seconds=max(known.max_seconds, wait.seconds))
+        return statistics
 
 
 LONG_WAITS = LongWaits()

@@ -89,14 +89,14 @@ def _from_file(name: str, data: Path) -> str:
         raise UnknownSecret(f'"{name}" cannot be read: {error.strerror}', fix="check the path and its owner") from None
 
 
-def _kept(name: str, data: Path) -> str:
+def _from_data_folder(name: str, data: Path) -> str:
     try:
         return _text(_path(name, data).read_bytes())
     except FileNotFoundError:
         raise _unknown_secret(name, data, f"headrace secret set {name}") from None
 
 
-_READERS = {"env": _from_environment, "file": _from_file, "secret": _kept}
+_READERS = {"env": _from_environment, "file": _from_file, "secret": _from_data_folder}
 
 
 def _text(content: bytes) -> str:

@@ -288,8 +288,8 @@ def _with_schemas_in(folder: Path, metadata: str) -> str:
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
     """The checkpoints directly in a folder, by name."""
-    found = (path.parent for path in folder.glob("*/manifest.json"))
-    return [Checkpoint(path) for path in sorted(found) if not path.name.startswith(_REMOVED)]
+    folders = (path.parent for path in folder.glob("*/manifest.json"))
+    return [Checkpoint(path) for path in sorted(folders) if not path.name.startswith(_REMOVED)]
 
 
 def run_ids(folder: Path) -> set[str]:

@@ -127,7 +127,7 @@ class EmbeddedLogAdapter:
         )
 
     def written(self) -> list[WrittenOutput]:
-        return [written for found in self._log.writer_notes() if (written := parse_note(found)) is not None]
+        return [output for note in self._log.writer_notes() if (output := parse_note(note)) is not None]
 
     def is_beyond_end(self, position: Position) -> bool:
         return position["sequence"] > self._log.end()

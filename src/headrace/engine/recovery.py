@@ -90,12 +90,12 @@ class QueryRecovery:
         if manifest is not None:
             return next((one for one in ours if one.run == manifest.run), None)
         known = run_ids(self._folder.parent.parent) if ours else set[str]()
-        return max((one for one in ours if one.run not in known), key=_reached, default=None)
+        return max((one for one in ours if one.run not in known), key=_read_position, default=None)
 
-    def _is_in_output(self, written: WrittenOutput) -> bool:
-        if (written.query, written.topic) != (self._query.id, self._query.sink.topic):
+    def _is_in_output(self, output: WrittenOutput) -> bool:
+        if (output.query, output.topic) != (self._query.id, self._query.sink.topic):
             return False
-        return self._log.topic(written.topic).created_at == written.created_at
+        return self._log.topic(output.topic).created_at == output.created_at
 
     def _output_has_rows(self) -> bool:
         return any(bounds.end > bounds.start for bounds in self._log.bounds(self._query.sink.topic).values())
@@ -185,9 +185,9 @@ class QueryRecovery:
                 self._adapter.forget_written(one.run)
 
 
-def _reached(written: WrittenOutput) -> tuple[int, int]:
+def _read_position(output: WrittenOutput) -> tuple[int, int]:
     """Orders the runs of a query by what they have read, on the embedded log."""
-    return (written.position or {}).get("sequence", 0), written.batch
+    return (output.position or {}).get("sequence", 0), output.batch
 
 
 def decide(checkpoint: Path, decision: Decision) -> None:

@@ -85,8 +85,8 @@ class StatementError(UserError):
 
     def __str__(self) -> str:
         first, *rest = super().__str__().split("\n  fix: ", 1)
-        shown = [f"    {line}" for line in (self.excerpt or "").splitlines()]
-        return "\n".join([first, *shown, *(f"  fix: {fix}" for fix in rest)])
+        excerpt_lines = [f"    {line}" for line in (self.excerpt or "").splitlines()]
+        return "\n".join([first, *excerpt_lines, *(f"  fix: {fix}" for fix in rest)])
 
     def __reduce__(self) -> tuple[object, ...]:
         return (*super().__reduce__(), {"span": self.span, "excerpt": self.excerpt, "others": self.others})

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 def closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str | None:
     """Returns the known name that is most similar to a misspelt one; upper and lower case are the same."""
     folded = {one.upper(): one for one in known}
-    found = get_close_matches(name.upper(), folded, 1, similarity)
-    return folded[found[0]] if found else None
+    matches = get_close_matches(name.upper(), folded, 1, similarity)
+    return folded[matches[0]] if matches else None
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:

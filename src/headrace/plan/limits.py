@@ -43,8 +43,8 @@ def cache_short(size: int) -> Callable[[Callable[[str], _Result]], Callable[[str
     """Decorates a function of a text: results are cached, but not those of texts that would fill the memory."""
 
     def cached(compute: Callable[[str], _Result]) -> Callable[[str], _Result]:
-        kept = lru_cache(size)(compute)
-        return wraps(compute)(lambda text: (kept if len(text) <= MAX_CACHED_TEXT else compute)(text))
+        cached_compute = lru_cache(size)(compute)
+        return wraps(compute)(lambda text: (cached_compute if len(text) <= MAX_CACHED_TEXT else compute)(text))
 
     return cached
 

@@ -132,14 +132,14 @@ def _resolved(spec: SettingSpec, layers: Iterable[_Layer]) -> ResolvedSetting:
 
 def _from_file(path: Path, *, required: bool) -> _Layer:
     where, values = str(path), {}
-    for section, given in _read(path, required=required).items():
-        if not isinstance(given, dict):
+    for section, section_values in _read(path, required=required).items():
+        if not isinstance(section_values, dict):
             raise _unknown(section, where, _in_file, f'"{section}" is outside a section')
         if section not in SECTIONS:
             near = closest(section, SECTIONS)
             fix = f"did you mean [{near}]?" if near else f"sections are: {', '.join(SECTIONS)}"
             raise BadSetting(f"there is no section [{section}]", where=where, fix=fix)
-        for name, value in given.items():
+        for name, value in section_values.items():
             spec = find_setting(f"{section}.{name}")
             if spec is None:
                 raise _unknown(name, where, _in_file, f'section [{section}] has no setting "{name}"', section)
@@ -212,22 +212,22 @@ def _nearest(name: str, specs: Iterable[SettingSpec]) -> SettingSpec | None:
     return names[near] if near else None
 
 
-def _value(spec: SettingSpec, given: Any, layer: _Layer) -> Any:
+def _value(spec: SettingSpec, raw: Any, layer: _Layer) -> Any:
     try:
-        value = _parsed(spec, given)
+        value = _parsed(spec, raw)
         if spec.least is not None and value < spec.least:
             raise ValueError(f"it is at least {spec.least}")
         return value
     except (TypeError, ValueError) as error:
-        what = f"setting {layer.spell(spec)} cannot be {given!r}: {error}"
+        what = f"setting {layer.spell(spec)} cannot be {raw!r}: {error}"
         raise BadSetting(what, where=layer.where, fix=spec.doc) from error
 
 
-def _parsed(spec: SettingSpec, given: Any) -> Any:
-    if isinstance(given, str):
-        return parse_value(spec.type, given)
-    if isinstance(given, bool) != (spec.type is bool):
+def _parsed(spec: SettingSpec, raw: Any) -> Any:
+    if isinstance(raw, str):
+        return parse_value(spec.type, raw)
+    if isinstance(raw, bool) != (spec.type is bool):
         raise ValueError("true and false are valid only for settings that are on or off")
-    if spec.type is timedelta and isinstance(given, int | float):
-        return timedelta(seconds=given)
-    return given if isinstance(given, spec.type) else spec.type(given)
+    if spec.type is timedelta and isinstance(raw, int | float):
+        return timedelta(seconds=raw)
+    return raw if isinstance(raw, spec.type) else spec.type(raw)

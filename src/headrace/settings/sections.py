@@ -293,7 +293,9 @@ class Settings:
             if spec is None:
                 raise BadSetting(f'setting "{name}" does not exist', fix="name it by its section: spark_master")
             changes.setdefault(spec.section, {})[spec.name] = value
-        sections = {name: dataclasses.replace(getattr(self, name), **given) for name, given in changes.items()}
+        sections = {
+            name: dataclasses.replace(getattr(self, name), **section_values) for name, section_values in changes.items()
+        }
         return dataclasses.replace(self, **sections)
 
     def value(self, setting: SettingSpec) -> Any:

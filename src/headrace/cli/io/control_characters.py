@@ -14,12 +14,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 def escape_controls(text: str, allowed: str = "") -> str:
     """Replace control characters by escapes, except the `allowed` ones."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in allowed else ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in allowed else ascii(match[0])[1:-1], text)
 
 
 def escape_json_controls(text: str) -> str:
     """The same JSON, in which control characters of its strings are escapes."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in "\n\r\t" else f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in "\n\r\t" else f"\\u{ord(match[0]):04x}", text)
 
 
 def for_terminal(line: bytes, *, is_json: bool) -> bytes:

@@ -39,10 +39,10 @@ class ComparisonResult:
 
 
 def compare_results(
-    expected: DataFrame, found: DataFrame, *, table: bool, only_missing: bool, show: int
+    expected: DataFrame, actual: DataFrame, *, table: bool, only_missing: bool, show: int
 ) -> ComparisonResult:
     """Compares rows of `recompute.RESULTS`; with `only_missing`, others write to the topic as well."""
-    both = expected.withColumn("side", f.lit(1)).unionByName(found.withColumn("side", f.lit(-1)))
+    both = expected.withColumn("side", f.lit(1)).unionByName(actual.withColumn("side", f.lit(-1)))
     compared = (_tables if table else _streams)(both).persist()
     try:
         rows = compared.count() if table else compared.agg(f.sum("expected_times")).first()[0] or 0  # type: ignore[index]
@@ -95,8 +95,8 @@ def _streams(both: DataFrame) -> DataFrame:
 
 
 def _difference(row) -> Difference:
-    expected, found = (None if side is None else (_bytes(side.value), side.time) for side in (row.expected, row.found))
-    return Difference(row.kind, _bytes(row.key), expected, found, row.times)
+    expected, actual = (None if side is None else (_bytes(side.value), side.time) for side in (row.expected, row.found))
+    return Difference(row.kind, _bytes(row.key), expected, actual, row.times)
 
 
 def _bytes(value: bytearray | None) -> bytes | None:
