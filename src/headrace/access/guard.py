@@ -101,6 +101,7 @@ class Guard:
         if user is not None and known is not None and known[0] == user.generation and known[1] > time.monotonic():
             return _principal(user, "password")
         with self.throttle.one(name, address) as right:
+            user = self._newest(name)
             is_right = verify_password(password, None if user is None else user.password)
             if user is None or not is_right:
                 self.audit.note("log-in-failed", name, address=address)
@@ -114,8 +115,11 @@ class Guard:
         return _principal(user, "password")
 
     def by_token(self, token: str, claims: Claims | None = None) -> Principal:
-        """`claims` are the token's claims, if they were verified already."""
-        claims = claims or self.tokens.claims(token)
+        """`claims` are the token's claims, if they were verified already; without them this may read the log."""
+        if claims is None:
+            claims = self.tokens.claims(token)
+            if claims.roles is None:
+                self._newest(claims.name)
         if claims.id is not None and claims.id in self.users.state.revoked:
             raise NotAuthenticated("the token was revoked", fix="ask an admin for a new token")
         if claims.roles is not None:
@@ -152,12 +156,20 @@ class Guard:
 
     # -- changes by other processes ---------------------------------------------------------------------------------
 
+    def _newest(self, name: str) -> User | None:
+        """The user, also one that another process has added a moment ago."""
+        self._refresh()
+        return self.users.state.users.get(name)
+
     def _follow(self) -> None:
         while not self._ending.wait(_PAUSE):
-            try:
-                self.users.refresh()
-            except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
-                _logger.warning("users and grants were not refreshed: %s", error)
+            self._refresh()
+
+    def _refresh(self) -> None:
+        try:
+            self.users.refresh()
+        except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
+            _logger.warning("users and grants were not refreshed: %s", error)
 
     def close(self) -> None:
         self._ending.set()
