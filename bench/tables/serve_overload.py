@@ -2,8 +2,9 @@
 
 That user pulls single rows at a fixed rate, and a probe asks for the server's health. First they are alone. Then come
 anonymous clients without any pause: writers, pulls, heavy pulls, push queries, HTTP/2 streams that are reset at once,
-and clients that read nothing of a large result. They run in processes of lower priority, so that the server is
-measured and not its clients. Each of their requests must be answered or refused; none may wait until it times out.
+and clients that read nothing of a large result. They run in processes of lower priority, a kind in each, so that the
+server is measured and not its clients. Each of their requests must be answered or refused; none may wait until it times
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context
@@ -54,10 +55,12 @@ def overload(work: Work) -> Outcome:
         _fill(target, work["rows"])
         token = _user(folder, "steady")
         alone, _ = asyncio.run(_measured(target, token, work))
-        with _memory(target) as peak_growth, ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            crowd = pool.submit(_crowd, target.port, dict(work.settings))
+        with _memory(target) as peak_growth, ProcessPoolExecutor(len(_CROWDS), get_context("spawn")) as pool:
+            crowds = [
+                pool.submit(_crowd, target.port, kind, round(work[kind]), float(work["seconds"])) for kind in _CROWDS
+            ]
             beside, health = asyncio.run(_measured(target, token, work))
-            counts = crowd.result()
+            counts = sum((crowd.result() for crowd in crowds), Counter[str]())
             drain_seconds = _drained(target, token, alone)
         extra = {
             "health_p99_ms": _p99(health),
@@ -151,29 +154,34 @@ def _memory(target: Server) -> Iterator[list[int]]:
 # -- the crowd ------------------------------------------------------------------------------------------------------
 
 
-def _crowd(port: int, settings: Mapping[str, float]) -> Counter[str]:
+_REQUESTS = {
+    "writers": ("/inserts-stream", _INSERTS),
+    "pulls": ("/query-stream", _PULL),
+    "heavy": ("/query-stream", _HEAVY),
+    "scans": ("/query-stream", _SCAN),
+    "pushes": ("/query-stream", _PUSH),
+}
+_CROWDS = (*_REQUESTS, "resets", "slow")
+"""Each in a process of its own: one that is busy with its own computing must not hold back the others."""
+
+
+def _crowd(port: int, kind: str, clients: int, seconds: float) -> Counter[str]:
     os.nice(_NICE)
-    return asyncio.run(_crowded(port, settings))
+    return asyncio.run(_crowded(port, kind, clients, seconds))
 
 
-async def _crowded(port: int, settings: Mapping[str, float]) -> Counter[str]:
-    counts, end = Counter[str](), time.monotonic() + settings["seconds"]
-    kinds = {
-        "writers": ("/inserts-stream", _INSERTS),
-        "pulls": ("/query-stream", _PULL),
-        "heavy": ("/query-stream", _HEAVY),
-        "scans": ("/query-stream", _SCAN),
-        "pushes": ("/query-stream", _PUSH),
-    }
-    clients = [
-        _client(port, path, body, end, counts)
-        for name, (path, body) in kinds.items()
-        for _ in range(round(settings[name]))
-    ]
-    clients += [_reset(port, end) for _ in range(round(settings["resets"]))]
-    clients += [_reads_nothing(port, end) for _ in range(round(settings["slow"]))]
-    await asyncio.gather(*clients)
+async def _crowded(port: int, kind: str, clients: int, seconds: float) -> Counter[str]:
+    counts, end = Counter[str](), time.monotonic() + seconds
+    await asyncio.gather(*(_one_of(kind, port, end, counts) for _ in range(clients)))
     return counts
+
+
+def _one_of(kind: str, port: int, end: float, counts: Counter[str]) -> Awaitable[None]:
+    if kind == "resets":
+        return _reset(port, end)
+    if kind == "slow":
+        return _reads_nothing(port, end)
+    return _client(port, *_REQUESTS[kind], end, counts)
 
 
 async def _client(port: int, path: str, body: bytes, end: float, counts: Counter[str]) -> None:

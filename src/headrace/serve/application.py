@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 
 from headrace.control.node import Node
 from headrace.errors import ForeignOrigin
+from headrace.serve.admission.event_loop_share import EventLoopShare, EventLoopShareMiddleware
 from headrace.serve.api.app import PREFIX, ROUTES, api_routes, error_response
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel
@@ -50,7 +51,9 @@ def application(node: Node, *, dashboard: bool = False) -> Any:
         routes, lifespan = [*routes, *board.routes], board.lifespan
     return SecurityHeaders(
         AuthenticationMiddleware(
-            QuotaMiddleware(Starlette(routes=routes, lifespan=lifespan), context.quotas),
+            EventLoopShareMiddleware(
+                QuotaMiddleware(Starlette(routes=routes, lifespan=lifespan), context.quotas), EventLoopShare()
+            ),
             node.guard,
             context.admission,
             PUBLIC_ROUTES,

@@ -67,12 +67,10 @@ class PushSubscription:
     def is_full(self) -> bool:
         return len(self._rows) >= MAX_BUFFERED_ROWS
 
-    def take(self) -> list[ResultRow]:
-        """Take all buffered rows. Read `ended` before, not after: rows may arrive in between."""
+    def take(self, most: int = MAX_BUFFERED_ROWS) -> list[ResultRow]:
+        """Take the oldest buffered rows. Read `ended` before, not after: rows may arrive in between."""
         with self._lock:
-            rows = list(self._rows)
-            self._rows.clear()
-        return rows
+            return [self._rows.popleft() for _ in range(min(most, len(self._rows)))]
 
     def add(self, rows: list[ResultRow]) -> None:
         with self._lock:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from headrace.control.serving.push import PushSubscription
 from headrace.control.serving.result_rows import ResultRow
 
+MAX_ROWS = 500  # that are rendered at a time: the event loop does nothing else meanwhile
+
 
 def thread_safe_setter(news: asyncio.Event) -> Callable[[], None]:
     """A function that sets the event from any thread. It must be created on the event loop."""
@@ -32,13 +34,11 @@ async def wait_for_event(news: asyncio.Event, seconds: float | None) -> bool:
 async def subscription_rows(
     reader: PushSubscription, news: asyncio.Event, beat: float | None = None
 ) -> AsyncIterator[list[ResultRow]]:
-    """The rows of a subscription, as many as have arrived, until it ends; an empty list after so many seconds without
-    rows.
-    """
+    """The rows of a subscription, some at a time, until it ends; an empty list after so many seconds without rows."""
     while True:
         news.clear()
-        ended, rows = reader.ended, reader.take()
-        if rows:
+        ended = reader.ended
+        while rows := reader.take(MAX_ROWS):
             yield rows
         if ended:
             return

@@ -13,6 +13,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +31,7 @@ from headrace.serve.http.trusted_proxies import TrustedProxies, parse_networks
 _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL = 60, 15  # seconds
+_SWITCH_SECONDS = 0.0002  # Python's default, 5 ms, is what the event loop waits after each send while a thread computes
 _ACK_TIMEOUT = 30.0  # seconds after which the kernel drops a connection whose peer does not acknowledge data
 
 
@@ -78,6 +80,7 @@ class Server:
 
     def run(self) -> None:
         """Serve in the calling thread."""
+        sys.setswitchinterval(_SWITCH_SECONDS)  # of the whole process
         with asyncio.Runner() as runner:
             runner.get_loop().set_exception_handler(_went_wrong)
             runner.run(self._server.serve([self._socket]))
