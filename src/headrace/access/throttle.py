@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headrace.access.client_key import client_key
 from headrace.backoff import Backoff
 from headrace.errors import LoginThrottled
 
@@ -43,6 +44,7 @@ class LoginThrottle:
     @contextmanager
     def one(self, user: str, address: str) -> Iterator[Callable[[], None]]:
         """One login attempt. The caller calls the yielded function if the password was right."""
+        address = client_key(address)
         if (user, address) in self._right:
             longest = {("both", f"{user}\0{address}"): _LONGEST_OF_USER}
         else:

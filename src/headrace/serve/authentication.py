@@ -17,13 +17,14 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
+from headrace.access.client_key import client_key
 from headrace.access.guard import Guard
 from headrace.access.principal import ANONYMOUS, LOCAL, NOBODY, Principal
 from headrace.errors import CsrfMissing, HeadraceError, NotAuthenticated
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api import errors as api
-from headrace.serve.caller import CSRF, RequestCredentials, is_local_request, session_cookie
+from headrace.serve.caller import CSRF, RequestCredentials, client_address, is_local_request, session_cookie
 from headrace.serve.console import urls
 from headrace.serve.ksql import errors as ksql
 
@@ -96,7 +97,7 @@ class AuthenticationMiddleware:
             return await _verified(run, scope, self._guard.by_token, value)
         if kind.lower() == "basic":
             name, password = _basic(value)
-            return await _verified(run, scope, self._guard.by_password, name, password, _address(scope))
+            return await _verified(run, scope, self._guard.by_password, name, password, client_address(scope))
         raise NotAuthenticated(
             f'"{kind[:20]}" is not a supported authentication scheme', fix="send Bearer with a token, or Basic"
         )
@@ -105,9 +106,9 @@ class AuthenticationMiddleware:
         """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
         header = credentials.get(b"authorization") or ""
         if isinstance(error, NotAuthenticated) and header[:6].lower() == "bearer":
-            address = _address(scope)
+            address = client_address(scope)
             note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
-            await self._admission.run_started(WorkClass.AUTHENTICATION, address, note)
+            await self._admission.run_started(WorkClass.AUTHENTICATION, client_key(address), note)
 
     # -- long-running responses -------------------------------------------------------------------------------------
 
@@ -170,11 +171,7 @@ def _is_known(guard: Guard, credentials: RequestCredentials) -> Callable[[], boo
 
 async def _verified(run: Run, scope: Any, verify: Callable[..., Principal], *credentials: str) -> Principal:
     """Verify credentials on a thread. Who sends them is not known yet, so addresses take turns."""
-    return await run(WorkClass.AUTHENTICATION, _address(scope), verify, *credentials)
-
-
-def _address(scope: Any) -> str:
-    return scope["client"][0] if scope.get("client") else ""
+    return await run(WorkClass.AUTHENTICATION, client_key(client_address(scope)), verify, *credentials)
 
 
 def _changes(scope: Any) -> bool:

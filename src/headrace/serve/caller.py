@@ -9,8 +9,9 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from headrace.access.authorization import NO_RIGHTS, Rights
+from headrace.access.client_key import client_key
 from headrace.access.guard import Guard
-from headrace.access.principal import ANONYMOUS, LOCAL
+from headrace.access.principal import ANONYMOUS, LOCAL, NOBODY
 from headrace.access.tokens import is_loopback
 from headrace.errors import CodeRefused, HeadraceError, NotAllowed, NotAuthenticated
 from headrace.serve.admission.admission import Admission
@@ -49,6 +50,17 @@ def is_local_request(scope: Any, credentials: RequestCredentials | None = None) 
     return client is not None and is_loopback(client[0]) and not (credentials or RequestCredentials(scope)).proxied
 
 
+def client_address(scope: Any) -> str:
+    """The address of a request's client, as far as it is known."""
+    return str(scope["client"][0]) if scope.get("client") else ""
+
+
+def request_share(connection: HTTPConnection) -> str:
+    """Whose share of the server's limits a request uses: its user's or, without credentials, its client's."""
+    principal = request_rights(connection).principal
+    return client_key(client_address(connection.scope)) if principal is NOBODY else principal.name
+
+
 def request_rights(connection: HTTPConnection) -> Rights:
     """The rights of the caller."""
     return connection.scope.get("rights", NO_RIGHTS)
@@ -59,7 +71,7 @@ async def audit_refusal(guard: Guard, admission: Admission, connection: HTTPConn
     if isinstance(error, NotAllowed | CodeRefused):
         principal = request_rights(connection).principal.name
         note = partial(guard.audit.note_once, "refused", principal, what=error.what)
-        await admission.run_started(WorkClass.AUTHENTICATION, principal, note)
+        await admission.run_started(WorkClass.AUTHENTICATION, request_share(connection), note)
 
 
 def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:

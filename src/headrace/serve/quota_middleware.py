@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from headrace.access.authorization import NO_RIGHTS
+from starlette.requests import HTTPConnection
+
 from headrace.errors import TooManyRequests
 from headrace.serve.admission.quotas import USAGE, Quotas, Usage
 from headrace.serve.authentication import refusal
+from headrace.serve.caller import request_share
 
 _FREE = ("/healthcheck", "/metrics")
 _LONGEST_PAUSE = 1.0  # seconds between two parts of a response
@@ -24,7 +26,7 @@ class QuotaMiddleware:
         if scope["type"] not in ("http", "websocket") or scope["path"] in _FREE or not self._quotas.are_set:
             await self._app(scope, receive, send)
             return
-        usage = self._quotas.usage(_principal(scope))
+        usage = self._quotas.usage(request_share(HTTPConnection(scope)))
         try:
             usage.begin_request()
         except TooManyRequests as error:
@@ -33,14 +35,6 @@ class QuotaMiddleware:
             return
         USAGE.set(usage)
         await self._app(scope, _receiving(receive, usage), _sending(send, usage))
-
-
-def _principal(scope: Any) -> str:
-    """The principal's name; those that have not logged in are told apart by their addresses."""
-    principal = scope.get("rights", NO_RIGHTS).principal
-    if principal is NO_RIGHTS.principal and scope.get("client"):
-        return str(scope["client"][0])
-    return principal.name
 
 
 def _receiving(receive: Any, usage: Usage) -> Any:

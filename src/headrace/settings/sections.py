@@ -156,7 +156,7 @@ class ServerSettings:
     )
     max_connections: int = setting(800, "How many connections may be open at the same time; 0: no limit.")
     max_connections_per_address: int = setting(
-        400, "How many connections one client address may have open; 0: no limit."
+        400, "How many connections one client may have open; an IPv6 /64 is one client. 0: no limit."
     )
     max_statements_running: int = setting(16, "How many requests with statements run at the same time.", least=1)
     max_inserts_running: int = setting(

@@ -33,6 +33,19 @@ def test_guessing_is_slow_from_one_address_and_from_many_addresses() -> None:
     assert _guesses_in(3600, LoginThrottle(clock := Clock()), clock, addresses=200) <= FREE_ATTEMPTS + 1000
 
 
+def test_the_addresses_of_one_network_guess_no_faster_than_one_address() -> None:
+    clock, users = Clock(), 0
+    tries, end = LoginThrottle(clock), clock.now + 3600
+    done = 0
+    while clock.now < end:
+        try:
+            with tries.one(f"user{users}", f"2001:db8::{done % 5000:x}"):
+                done, users = done + 1, users + 1
+        except LoginThrottled as error:
+            clock.now += max(error.seconds, 0.001)
+    assert done <= FREE_ATTEMPTS + 75
+
+
 def test_concurrent_attempts_are_no_faster() -> None:
     tries, begun = LoginThrottle(Clock()), 0
     open_tries = []

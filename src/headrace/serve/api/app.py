@@ -43,7 +43,7 @@ from headrace.serve.api.resources import (
 )
 from headrace.serve.api.route import AccessLevel, RawResponse, RequiredPrivilege, Route
 from headrace.serve.api.streaming import push_query, topic_tail
-from headrace.serve.caller import audit_refusal, request_rights
+from headrace.serve.caller import audit_refusal
 from headrace.serve.http.request_body import parse_object, read_body
 
 PREFIX = "/api/v1"
@@ -79,10 +79,10 @@ def _routes(context: RequestContext) -> list[BaseRoute]:
         by_path.setdefault(route.path, []).append(route)
 
     async def live(socket: WebSocket) -> None:
-        await topic_tail.tail_socket(context.with_rights(request_rights(socket), WorkClass.PUSH), socket)
+        await topic_tail.tail_socket(context.for_request(socket, WorkClass.PUSH), socket)
 
     async def watched(socket: WebSocket) -> None:
-        await push_query.watch_query_socket(context.with_rights(request_rights(socket), WorkClass.PUSH), socket)
+        await push_query.watch_query_socket(context.for_request(socket, WorkClass.PUSH), socket)
 
     async def described(request: Request) -> Response:
         return Response(orjson.dumps(openapi(ROUTES, PREFIX)), media_type="application/json")
@@ -113,10 +113,10 @@ def _endpoint(context: RequestContext, routes: list[Route]) -> Endpoint:
 async def _respond(context: RequestContext, route: Route, request: Request) -> Response:
     if route.is_code and not context.node.settings.server.accept_code:
         raise CodeRefused("this server does not accept code", fix="set server.accept_code to true on the server")
-    context = context.with_rights(request_rights(request), route.work)
+    context = context.for_request(request, route.work)
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(context.rights, None)
-    context.admission.check(route.work, context.rights.principal.name)
+    context.admission.check(route.work, context.share)
     with redact_errors(context.rights), context.budget.share() as take:
         arguments = (
             () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
+from starlette.requests import HTTPConnection
+
 from headrace.access.authorization import NO_RIGHTS, Rights
 from headrace.contracts import Bounds, Log
 from headrace.control.node import Node
@@ -20,6 +22,7 @@ from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
 from headrace.serve.api.log_io.idempotent_producers import IdempotentProducers
 from headrace.serve.api.streaming.append_signal import AppendSignal
 from headrace.serve.api.streaming.page_cache import TailPageCache
+from headrace.serve.caller import request_rights, request_share
 from headrace.serve.http.request_body import BodyBudget
 
 Params = ParamSpec("Params")
@@ -40,17 +43,23 @@ class RequestContext:
         self.sampler = MetricsSampler()
         self.budget = BodyBudget(_HELD)
         self.rights = NO_RIGHTS
+        self.share = NO_RIGHTS.principal.name
+        """Whose share of the server's limits the request uses."""
         self.work = WorkClass.ADMINISTRATION
 
-    def with_rights(self, rights: Rights, work: WorkClass | None = None) -> RequestContext:
-        """The same context with a caller's rights, for work of a class."""
+    def with_rights(self, rights: Rights, work: WorkClass | None = None, share: str | None = None) -> RequestContext:
+        """The same context with a caller's rights, for work of a class; `share` is the user's unless it is given."""
         context = copy(self)
-        context.rights, context.work = rights, work or self.work
+        context.rights, context.work, context.share = rights, work or self.work, share or rights.principal.name
         return context
+
+    def for_request(self, connection: HTTPConnection, work: WorkClass) -> RequestContext:
+        """The same context for a request."""
+        return self.with_rights(request_rights(connection), work, request_share(connection))
 
     async def run(self, do: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Call a blocking function on a thread of the request's class of work, when it is the caller's turn."""
-        return await self.admission.run(self.work, self.rights.principal.name, do, *args, **kwargs)
+        return await self.admission.run(self.work, self.share, do, *args, **kwargs)
 
     def audit(self, action: str, **details: Any) -> None:
         """Write to the audit log, before the action is executed."""

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from headrace.access.client_key import client_key
 from headrace.errors import TooManyConnections
 from headrace.serve.http import limits
 from headrace.serve.http.http2 import Http2Connection
@@ -33,7 +34,7 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: clos
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Maximum connections of a server, in total and per address; 0: no limit."""
+    """Maximum connections of a server, in total and per client address; 0: no limit."""
 
     most: int = 0
     each: int = 0
@@ -56,9 +57,9 @@ def _refusal(what: str, setting: str) -> bytes:
 
 
 def _peer(protocol: Any) -> str:
-    """The peer's address."""
+    """The client on the other side."""
     address = protocol.transport.get_extra_info("peername")
-    return str(address[0]) if address else ""
+    return client_key(str(address[0])) if address else ""
 
 
 class Connection(asyncio.Protocol):

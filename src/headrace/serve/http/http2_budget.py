@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from headrace.access.client_key import client_key
+
 MAX_STREAMS = 100
 """Maximum streams of a connection, and requests that it has in progress."""
 MAX_STREAMS_PER_ADDRESS = 2_000
@@ -100,14 +102,15 @@ class ConnectionBudget:
 
 
 class AddressBudgets:
-    """The tokens of all addresses, those that connected last at the end."""
+    """The tokens of all clients by their addresses, those that connected last at the end."""
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[str, Tokens] = OrderedDict()
 
     def connect(self, address: str) -> ConnectionBudget:
-        tokens = self._tokens.setdefault(address, Tokens(ADDRESS_FACTOR))
-        self._tokens.move_to_end(address)
+        client = client_key(address)
+        tokens = self._tokens.setdefault(client, Tokens(ADDRESS_FACTOR))
+        self._tokens.move_to_end(client)
         if len(self._tokens) > _MAX_ADDRESSES:
             self._forget_one()
         return ConnectionBudget(tokens)

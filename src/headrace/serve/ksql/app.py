@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError, NotAllowed, UnknownCommand
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.errors import error_headers
-from headrace.serve.caller import audit_refusal, request_rights
+from headrace.serve.caller import audit_refusal, request_rights, request_share
 from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES, BodyBudget, parse_object, read_body
 from headrace.serve.ksql.entities import statement_entity
 from headrace.serve.ksql.errors import CONTENT_TYPE, error_document, error_response
@@ -127,12 +127,12 @@ def _route(
     node: Node, budget: BodyBudget, admission: Admission, method: str, path: str, answer: Answer, work: WorkClass
 ) -> Route:
     async def answered(request: Request) -> Response:
-        rights = request_rights(request)
+        rights, share = request_rights(request), request_share(request)
         try:
-            admission.check(work, rights.principal.name)
+            admission.check(work, share)
             with budget.share() as take:
                 body = await _body(request, take) if method == "POST" else request.path_params
-                status, document = await admission.run(work, rights.principal.name, answer, node, body, rights)
+                status, document = await admission.run(work, share, answer, node, body, rights)
         except HeadraceError as error:
             await audit_refusal(node.guard, admission, request, error)
             return error_response(error)
@@ -152,7 +152,7 @@ def _query_handler(
         body: Body = {}
         try:
             if work is not None:
-                admission.check(work, request_rights(request).principal.name)
+                admission.check(work, request_share(request))
             with budget.share() as take:
                 body = await _body(request, take)
                 return await answer(request, body)

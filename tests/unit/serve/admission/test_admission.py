@@ -66,6 +66,35 @@ def test_statements_that_wait_do_not_stop_health_metrics_and_status(tmp_path: Pa
     assert sorted(status for status, _, _ in answers) == [200] * 3 + [429] * 17
 
 
+def test_health_checks_of_one_client_without_credentials_leave_room_for_the_others(tmp_path: Path) -> None:
+    settings = Settings.of(storage_data=tmp_path / "data", auth_mode="required", server_max_queued=4)
+    free = threading.Event()
+    with (
+        EmbeddedLog(tmp_path / "data") as log,
+        Node(log, settings, isolation=Nowhere()) as node,
+        Server(application(node), trusted_proxies="127.0.0.1").running() as server,
+        ThreadPoolExecutor(21) as clients,
+    ):
+        client, topics = Client(server.host, server.port), log.topics
+
+        def waiting() -> Any:
+            free.wait(60)
+            return topics()
+
+        def health(address: str) -> int:
+            return client.raw("GET", "/healthcheck", headers={"x-forwarded-for": address})[0]
+
+        log.topics = waiting
+        try:
+            flood = [clients.submit(health, f"2001:db8::{number}") for number in range(20)]
+            wait_until(lambda: sum(one.done() for one in flood) == 15)  # three run, two wait, the rest is refused
+            other = clients.submit(health, "192.0.2.1")
+        finally:
+            free.set()
+        assert other.result() == 200
+        assert {one.result() for one in flood} == {200, 429}
+
+
 @pytest.mark.parametrize("path", ["/ksql", "/api/v1/statements"])
 def test_a_refusal_is_an_error_of_its_interface_and_says_when_to_come_back(tmp_path: Path, path: str) -> None:
     with _blocked(tmp_path) as (client, free), ThreadPoolExecutor(4) as clients:

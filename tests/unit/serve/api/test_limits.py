@@ -197,6 +197,16 @@ def test_the_number_of_connections_is_limited(tmp_path: Path, limits: Connection
         wait_until(lambda: client.raw("GET", "/info")[0] == 200)
 
 
+def test_all_loopback_addresses_are_one_client(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        _, client = stack.enter_context(serving(tmp_path / "data", ConnectionLimits(each=2)))
+        for number in (2, 3):
+            source = (f"127.0.0.{number}", 0)
+            stack.enter_context(socket.create_connection((client.host, client.port), 30, source))
+        with connected(client) as wire:
+            assert said(wire).startswith(b"HTTP/1.1 503 ")
+
+
 def test_websockets_count_as_connections(tmp_path: Path) -> None:
     with ExitStack() as stack:
         _, client = stack.enter_context(serving(tmp_path / "data", ConnectionLimits(each=2)))

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from headrace.access.audit import newest_entries, verify_audit
 from headrace.access.authorization import Rights
+from headrace.access.client_key import client_key
 from headrace.access.grants import Grant
 from headrace.access.login_links import LINK_SECONDS
 from headrace.access.principal import Principal
@@ -23,7 +24,7 @@ from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
-from headrace.serve.caller import COOKIE
+from headrace.serve.caller import COOKIE, client_address
 from headrace.settings import parse_duration
 
 _MOST_ENTRIES = 1_000
@@ -107,7 +108,7 @@ def create_login_link(context: RequestContext) -> LoginLink:
 
 
 async def _known(context: RequestContext, params: LoginRequest, request: Request) -> Principal:
-    address = request.client.host if request.client else ""
+    address = client_address(request.scope)
     guard = context.node.guard
 
     def log_in() -> Principal:
@@ -115,7 +116,7 @@ async def _known(context: RequestContext, params: LoginRequest, request: Request
         guard.audit.note("log-in", principal.name, address=address)
         return principal
 
-    return await context.admission.run(WorkClass.AUTHENTICATION, address, log_in)
+    return await context.admission.run(WorkClass.AUTHENTICATION, client_key(address), log_in)
 
 
 def _json(document: Any, status: int = 200) -> Response:
@@ -227,7 +228,7 @@ async def change_password(context: RequestContext, params: ChangePasswordRequest
     principal = context.rights.principal
     if principal.generation is None:
         raise NotAuthenticated(f"{principal.name} has no password on this server", fix="log in as a user")
-    address = request.client.host if request.client else ""
+    address = client_address(request.scope)
     await context.run(context.node.guard.by_password, principal.name, params.old, address)
     change = partial(context.node.guard.users.set_password, principal.name, params.new, by=principal.name)
     await context.run(change)
