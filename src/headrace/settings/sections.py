@@ -131,7 +131,9 @@ class QuerySettings:
         timedelta(seconds=30), "How much processor time a heavy pull query may take; 0: no limit."
     )
     max_push_queries: int = setting(
-        1_000, "How many push queries (EMIT CHANGES, PRINT) may run at the same time; 0: no limit."
+        1_000,
+        "How many push queries (EMIT CHANGES, PRINT) may run at the same time; one user may have as many as stay free "
+        "for the others. 0: no limit.",
     )
 
 

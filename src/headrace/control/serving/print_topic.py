@@ -28,8 +28,9 @@ class TopicPrinter:
 
     time = -1
 
-    def __init__(self, log: Log, statement: MetadataQuery, source: SourceInfo | None) -> None:
+    def __init__(self, log: Log, statement: MetadataQuery, source: SourceInfo | None, principal: str = "") -> None:
         self.limit = statement.limit
+        self.principal = principal
         self.formats = record_formats(list(islice(read_all_records(log, statement.name, source), _SAMPLE_SIZE)), source)
         """The formats, as far as the current records show them."""
         self._reader = _reader_of(log, statement.name, source, from_beginning=statement.from_beginning)

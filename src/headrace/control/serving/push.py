@@ -27,7 +27,16 @@ from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.processes import Process, Processes, ProcessKind
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
-from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitExceeded, SlowConsumer, TooManyReaders
+from headrace.errors import (
+    Closed,
+    HeadraceError,
+    QueryFailed,
+    QueryTimeLimitExceeded,
+    SlowConsumer,
+    TooManyReaders,
+    TooManyRequests,
+)
+from headrace.fair_share import exceeds_share
 from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import walk
@@ -52,7 +61,8 @@ def is_stateless(select: TransientSelect) -> bool:
 class PushSubscription:
     """A reader of a push query. `notify` is called on another thread when there are rows, or the query has ended."""
 
-    def __init__(self, limit: int | None, notify: Callable[[], None]) -> None:
+    def __init__(self, limit: int | None, notify: Callable[[], None], principal: str = "") -> None:
+        self.principal = principal
         self._remaining = limit
         self._notify = notify
         self._rows: deque[ResultRow] = deque()
@@ -169,7 +179,7 @@ class PushQueries:
     def subscribe(
         self, select: TransientSelect, *, from_beginning: bool, notify: Callable[[], None]
     ) -> PushSubscription:
-        reader = PushSubscription(select.limit, notify)
+        reader = PushSubscription(select.limit, notify, select.principal)
         key = None if from_beginning or not is_stateless(select) else (select.query.sink, select.columns)
         if not self._join(key, reader):
             follower = TransientQuery(self._log, select.query, from_beginning=from_beginning)  # reads the log
@@ -182,7 +192,7 @@ class PushQueries:
     def _join(self, key: object, reader: PushSubscription, new: PushFeed | None = None) -> bool:
         """Add a reader to the feed that it can share, or else to a new one; whether there was one."""
         with self._lock:
-            self._check_limit()
+            self._check_limit(reader.principal)
             feed = next((feed for feed in self.feeds if key is not None and feed.key == key), new)
             if feed is None:
                 return False
@@ -192,17 +202,22 @@ class PushQueries:
             return True
 
     def print(self, printer: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
-        reader = PushSubscription(printer.limit, notify)
+        reader = PushSubscription(printer.limit, notify, printer.principal)
         with self._lock:
-            self._check_limit()
+            self._check_limit(printer.principal)
             self.feeds.append(PushFeed(printer, printer, timed=False, readers=(reader,)))
         self._loop.wake()
         return reader
 
-    def _check_limit(self) -> None:
-        if 0 < self.max_queries <= len(self):
-            fix = "try again later, remove EMIT CHANGES, or raise the setting query.max_push_queries"
+    def _check_limit(self, principal: str) -> None:
+        if not self.max_queries:
+            return
+        fix = "end some, try again later, remove EMIT CHANGES, or raise the setting query.max_push_queries"
+        if len(self) >= self.max_queries:
             raise TooManyReaders(f"the server already runs {self.max_queries} push queries", fix=fix)
+        own = sum(reader.principal == principal for feed in self.feeds for reader in feed.readers)
+        if exceeds_share(own, len(self), self.max_queries):
+            raise TooManyRequests(f"{principal} already runs {own} push queries, a user's share", fix=fix)
 
     def unsubscribe(self, reader: PushSubscription) -> None:
         reader.end()

@@ -146,7 +146,8 @@ class StatementExecutor:
                 return with_row_filters(query, rights, planner.catalog)
             case [actions.MetadataQuery(about=MetadataKind.TOPIC) as print_query]:
                 permits.check(print_query)
-                return TopicPrinter(self._log, print_query, source_of_topic(planner.catalog, print_query.name))
+                source = source_of_topic(planner.catalog, print_query.name)
+                return TopicPrinter(self._log, print_query, source, rights.principal.name)
         raise BadQuery(
             "the text is not a single SELECT or PRINT", fix="send other statements to /ksql, and one query per request"
         )

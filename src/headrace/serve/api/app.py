@@ -117,7 +117,7 @@ async def _respond(context: RequestContext, route: Route, request: Request) -> R
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(context.rights, None)
     context.admission.check(route.work, context.share)
-    with redact_errors(context.rights), context.budget.share() as take:
+    with redact_errors(context.rights), context.budget.share(context.share) as take:
         arguments = (
             () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
         )

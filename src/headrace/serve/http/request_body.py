@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from headrace.errors import BadRequest, BodyTooLarge, ServerBusy, UnknownContentType
+from headrace.errors import BadRequest, BodyTooLarge, ServerBusy, TooManyRequests, UnknownContentType
+from headrace.fair_share import exceeds_share
 
 MAX_BODY_BYTES = 16 << 20
 """Maximum bytes of a body, by default."""
@@ -21,29 +23,60 @@ _SLOWEST = 1024  # minimum bytes per second of a body, on average, after the fir
 
 
 class BodyBudget:
-    """Limits the bytes of all request bodies that the server holds at once. Event loop only."""
+    """Limits the bytes of all request bodies that the server holds at once, and those of one user. Event loop only."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held = 0
+        self._held = Counter[str]()
 
     @contextmanager
-    def share(self) -> Iterator[Callable[[int], None]]:
-        """A function that reserves bytes, or releases them by a negative count. The rest is released at the end of the
-        block.
+    def share(self, user: str) -> Iterator[Callable[[int], None]]:
+        """A function that reserves bytes for a user, or releases them by a negative count. The rest is released at the
+        end of the block.
         """
         reserved = 0
 
         def take(count: int) -> None:
             nonlocal reserved
-            if self._held + count > self._most:
-                raise ServerBusy(f"the server already holds {self._most} bytes of requests", fix="send it again later")
-            self._held, reserved = self._held + count, reserved + count
+            if count > 0:
+                self._check(user, count)
+            self._held[user] += count
+            reserved += count
 
         try:
             yield take
         finally:
-            self._held -= reserved
+            self._held[user] -= reserved
+            if not self._held[user]:
+                del self._held[user]
+
+    def _check(self, user: str, count: int) -> None:
+        held, own = self._held.total(), self._held[user]
+        if held + count > self._most:
+            raise ServerBusy(f"the server already holds {held} bytes of requests", fix="send it again later")
+        if exceeds_share(own, held, self._most, count):
+            what = f"the server already holds {own} bytes of requests of {user}"
+            raise TooManyRequests(what, fix="send fewer at once, and this one again later")
+
+
+class ArrivalTimer:
+    """The time that a client has to send the rest of something: it may neither stall nor be too slow on average."""
+
+    def __init__(self) -> None:
+        self._waited = 0.0
+
+    async def next(self, parts: AsyncIterator[bytes], received: int) -> bytes | None:
+        """The next part of what has `received` bytes so far; None at the end."""
+        now = asyncio.get_running_loop().time
+        began = now()
+        try:
+            async with asyncio.timeout(_IDLE_SECONDS - max(0.0, self._waited - received / _SLOWEST)):
+                return await anext(parts, None)
+        except TimeoutError:
+            what = f"the rest of the body did not arrive within {_IDLE_SECONDS:g} s"
+            raise BadRequest(what, fix="send it again") from None
+        finally:
+            self._waited += now() - began
 
 
 async def read_body(
@@ -54,21 +87,13 @@ async def read_body(
         raise UnknownContentType(
             f'content encoding is not supported: "{packed[:80]}"', fix="send the body uncompressed"
         )
-    received = bytearray()
-    now = asyncio.get_running_loop().time
-    began = now()
+    received, parts, timer = bytearray(), request.stream(), ArrivalTimer()
     try:
-        async with asyncio.timeout(_IDLE_SECONDS) as timeout:
-            async for part in request.stream():
-                take(len(part))
-                received += part
-                timeout.reschedule(min(now(), began + len(received) / _SLOWEST) + _IDLE_SECONDS)
-                if len(received) > most:
-                    raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
-    except TimeoutError:
-        raise BadRequest(
-            f"the rest of the body did not arrive within {_IDLE_SECONDS:g} s", fix="send it again"
-        ) from None
+        while (part := await timer.next(parts, len(received))) is not None:
+            take(len(part))
+            received += part
+            if len(received) > most:
+                raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
     except ClientDisconnect:
         raise BadRequest("the client closed the connection", fix="send it again") from None
     return bytes(received)

@@ -130,7 +130,7 @@ def _route(
         rights, share = request_rights(request), request_share(request)
         try:
             admission.check(work, share)
-            with budget.share() as take:
+            with budget.share(share) as take:
                 body = await _body(request, take) if method == "POST" else request.path_params
                 status, document = await admission.run(work, share, answer, node, body, rights)
         except HeadraceError as error:
@@ -150,10 +150,11 @@ def _query_handler(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
+        share = request_share(request)
         try:
             if work is not None:
-                admission.check(work, request_share(request))
-            with budget.share() as take:
+                admission.check(work, share)
+            with budget.share(share) as take:
                 body = await _body(request, take)
                 return await answer(request, body)
         except HeadraceError as error:

@@ -21,8 +21,8 @@ from headrace.errors import BadRequest, HeadraceError
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
-from headrace.serve.caller import audit_refusal, request_rights
-from headrace.serve.http.request_body import BodyBudget
+from headrace.serve.caller import audit_refusal, request_rights, request_share
+from headrace.serve.http.request_body import ArrivalTimer, BodyBudget
 from headrace.serve.ksql.errors import error_document, error_response
 from headrace.serve.ksql.response_formats import ARRAY, LINES
 
@@ -54,7 +54,7 @@ class InsertStreamResponse(Response):
         self._node, self._room, self._admission, self._request = node, budget, admission, request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._room.share() as take:
+        with self._room.share(request_share(self._request)) as take:
             answer = await self._begun(take)
             await answer(scope, receive, send)
 
@@ -75,10 +75,14 @@ class InsertStreamResponse(Response):
 
 
 async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncIterator[list[bytes]]:
-    """Complete lines, as many as have arrived; their bytes are reserved."""
+    """Complete lines, as many as have arrived; their bytes are reserved.
+
+    The first line, and the rest of each line, must arrive in time. Between two lines a client may pause.
+    """
     partial_line = bytearray()  # grows in place: a line may arrive byte by byte
+    timer: ArrivalTimer | None = ArrivalTimer()
     try:
-        async for part in stream:
+        while (part := await _next_part(stream, timer, len(partial_line))) is not None:
             take(len(part))
             whole, end, rest = part.rpartition(b"\n")
             if end:
@@ -87,15 +91,22 @@ async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncItera
                 take(_size(full_lines) + len(rest) - len(partial_line) - len(part))
                 partial_line = bytearray(rest)
                 if full_lines:
+                    timer = None
                     yield full_lines
             else:
                 partial_line += part
+            if partial_line and timer is None:
+                timer = ArrivalTimer()
             if len(partial_line) > MAX_LINE_BYTES:
                 raise BadRequest(f"a line is longer than {MAX_LINE_BYTES} bytes", fix=_EXAMPLE)
     except ClientDisconnect:
         return
     if partial_line.strip():
         yield [bytes(partial_line)]
+
+
+async def _next_part(stream: AsyncIterator[bytes], timer: ArrivalTimer | None, received: int) -> bytes | None:
+    return await (anext(stream, None) if timer is None else timer.next(stream, received))
 
 
 def _size(lines: list[bytes]) -> int:

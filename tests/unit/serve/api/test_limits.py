@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
+from headrace.access.secret_files import find_local_secret
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.lang.contract import MAX_STATEMENTS
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.serve.api.log_io.record_decoder import MAX_PRODUCE_BYTES as MOST_OF_RECORDS
+from headrace.serve.api.streaming import append_signal
 from headrace.serve.application import application
 from headrace.serve.http import limits as http_limits
 from headrace.serve.http import request_body
@@ -150,8 +152,8 @@ def test_a_query_with_too_many_rows_fails(tmp_path: Path) -> None:
 
 def test_the_number_of_push_queries_is_limited(tmp_path: Path) -> None:
     body = json.dumps({"sql": "SELECT * FROM clicks EMIT CHANGES;"})
-    with serving(tmp_path / "data", query_max_push_queries=2) as (_, client):
-        going = [http.client.HTTPConnection(client.host, client.port, timeout=30) for _ in range(2)]
+    with serving(tmp_path / "data", query_max_push_queries=1) as (_, client):
+        going = [http.client.HTTPConnection(client.host, client.port, timeout=30)]
         for one in going:
             one.request("POST", "/query-stream", body)
             assert one.getresponse().status == 200
@@ -161,6 +163,63 @@ def test_the_number_of_push_queries_is_limited(tmp_path: Path) -> None:
         assert (status, json.loads(told)["code"]) == (503, "too-many-readers")
         for one in going:
             one.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/query-stream", {"sql": "SELECT * FROM clicks EMIT CHANGES;"}),
+        ("/query", {"ksql": "PRINT clicks;"}),
+        ("/api/v1/watch?sql=SELECT%20*%20FROM%20clicks%20EMIT%20CHANGES", None),
+        ("/api/v1/topics/clicks/tail", None),
+    ],
+    ids=["push query", "PRINT", "watch", "tail"],
+)
+def test_one_user_leaves_push_queries_and_tails_for_the_others(
+    tmp_path: Path, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_signal, "MAX_READERS", 4)
+    with serving(tmp_path / "data", query_max_push_queries=4) as (_, client), ExitStack() as stack:
+
+        def status(headers: dict[str, str]) -> tuple[int, str | None]:
+            one = http.client.HTTPConnection(client.host, client.port, timeout=30)
+            stack.callback(one.close)
+            one.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+            answer = one.getresponse()
+            return answer.status, answer.getheader("retry-after")
+
+        assert [status({})[0] for _ in range(2)] == [200, 200]
+        assert status({}) == (429, "1")
+        secret = find_local_secret(tmp_path / "data")
+        assert status({"authorization": f"Bearer {secret}"})[0] == 200
+
+
+def test_the_first_line_of_rows_and_the_rest_of_a_line_must_arrive_in_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_body, "_IDLE_SECONDS", 1.0)
+    head = b"POST /inserts-stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n"
+    for begun in (b"", b"\n \n", b'{"target": "CLI', b'{"target": "CLICKS"}\n{"N": 1}\n{"N'):
+        with connected(client) as wire:
+            wire.sendall(head + begun)
+            got = b""
+            while b"did not arrive" not in got and (data := wire.recv(65536)):
+                got += data
+            assert b"did not arrive" in got
+
+
+def test_a_pause_between_two_rows_may_take_longer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "_IDLE_SECONDS", 0.2)
+    begun, more = b'{"target": "CLICKS"}\n{"N": 1}\n', b'{"N": 2}\n'
+    head = b"POST /inserts-stream HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+    with connected(client) as wire:
+        wire.sendall(head % len(begun + more) + begun)
+        got = b""
+        while b'"seq":0' not in got:
+            got += wire.recv(65536)
+        assert not any(answers(wire) for _ in range(5))  # each waits
+        wire.sendall(more)
+        assert b'"seq":1' in said(wire)
 
 
 # -- connections ----------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class TopicTail:
 
     async def pages(self) -> AsyncGenerator[TailPage, None]:
         """The pages. The first one has no records, nor has a page that is sent after a quiet period."""
-        with self._context.append_signal.joined() as woken:
+        with self._context.append_signal.joined(self._context.share) as woken:
             yield TailPage([], dict(self._positions))
             while True:
                 woken.clear()
