@@ -47,7 +47,8 @@ class TooManyStatements(UserError, code="too-many-statements"):
 
 
 class TooManyConnections(Retry, code="too-many-connections"):
-    """A server has as many connections as the settings allow, in total or from one address."""
+    """A server has as many connections as the settings allow, in total or from one address, or one address opens too
+    many."""
 
 
 class TooManyReaders(Retry, code="too-many-readers"):

@@ -160,6 +160,12 @@ class ServerSettings:
     max_connections_per_address: int = setting(
         400, "How many connections one client may have open; an IPv6 /64 is one client. 0: no limit."
     )
+    max_new_connections_per_address: int = setting(
+        100,
+        "How many connections one client may open a second, on average over five seconds; an IPv6 /64 is one client. "
+        "Clients on this machine and trusted proxies may open more. 0: no limit.",
+        least=0,
+    )
     max_statements_running: int = setting(16, "How many requests with statements run at the same time.", least=1)
     max_inserts_running: int = setting(
         32, "How many requests that write records run at the same time; they mostly wait for the disk.", least=1

@@ -70,7 +70,11 @@ def up(
     ):
         workers.start()
         check_bind(settings, has_admin=node.guard.users.state.has_admin)
-        limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
+        limits = ConnectionLimits(
+            settings.server.max_connections,
+            settings.server.max_connections_per_address,
+            settings.server.max_new_connections_per_address,
+        )
         server = Server(
             application(node, dashboard=True),
             settings.server.host,

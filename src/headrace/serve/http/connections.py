@@ -34,13 +34,14 @@ _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: clos
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Maximum connections of a server, in total and per client address; 0: no limit."""
+    """Maximum connections in total, per client address, and new ones of an address a second; 0: no limit."""
 
     most: int = 0
     each: int = 0
+    new: int = 0
 
     def refusal(self, peer: str, open: Collection[Any]) -> bytes | None:
-        """The error response for one more connection, if it exceeds a limit."""
+        """The error response for one more connection, if there are too many open."""
         if 0 < self.most <= len(open):
             return _refusal(f"there are {len(open)} connections already", "server.max_connections")
         count = sum(_peer(one) == peer for one in open) if self.each else 0
@@ -49,8 +50,8 @@ class ConnectionLimits:
         return None
 
 
-def _refusal(what: str, setting: str) -> bytes:
-    REJECTIONS["connections"] += 1
+def _refusal(what: str, setting: str, reason: str = "connections") -> bytes:
+    REJECTIONS[reason] += 1
     error = TooManyConnections(what, fix=f"close some, try again later, or raise the setting {setting}")
     document = json.dumps({**error.as_dict(), "status": 503}).encode()
     return _FULL + b"content-length: %d\r\n\r\n" % len(document) + document
@@ -84,8 +85,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - a stream transport
         self.transport = transport
         self._timer = self._loop.call_later(limits.IDLE_TIMEOUT, transport.close)
-        refusal = self.limits.refusal(_peer(self), self._open)
-        if refusal is not None:  # not possible before the TLS handshake
+        if (refusal := self._refusal()) is not None:  # not possible before the TLS handshake
             transport.write(b"" if self.tls else refusal)
             transport.close()
             return
@@ -93,6 +93,13 @@ class Connection(asyncio.Protocol):
         if self.tls is not None:
             transport.pause_reading()
             self._securing = self._loop.create_task(self._secure(self.tls))
+
+    def _refusal(self) -> bytes | None:
+        address = self.transport.get_extra_info("peername")
+        if address and not self.addresses.admits_connection(str(address[0]), self._loop.time()):
+            what = f"{_peer(self)} has opened more than {self.addresses.rate:g} connections a second"
+            return _refusal(what, "server.max_new_connections_per_address", "new-connections")
+        return self.limits.refusal(_peer(self), self._open)
 
     async def _secure(self, tls: ssl.SSLContext) -> None:
         """Run the TLS handshake. The connection counts from the start, so stalled handshakes are limited, too."""

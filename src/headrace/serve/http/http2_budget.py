@@ -1,4 +1,4 @@
-"""Bounds what a client of HTTP/2 may cost: frames without progress, resets and streams, per connection and per address.
+"""Bounds what a client may cost: new connections; of HTTP/2 also frames without progress, resets and streams.
 
 A budget is a bucket of tokens. Frames that only cost take tokens, responses that the client takes give some, and time
 gives the rest. Addresses have budgets, too, so that nothing is gained by a new connection.
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from headrace.access.client_key import client_key
+from headrace.access.client_key import LOOPBACK, client_key
+from headrace.serve.http.trusted_proxies import Networks, is_proxy
 
 MAX_STREAMS = 100
 """Maximum streams of a connection, and requests that it has in progress."""
 MAX_STREAMS_PER_ADDRESS = 2_000
 ADDRESS_FACTOR = 10  # an address has so many times the tokens of a connection
 _FREE_FRAMES = 10  # of a connection, so that a client can begin while another one of its address floods
+_BURST_SECONDS = 5  # of new connections, which a client may open at once
 _MAX_ADDRESSES = 10_000  # that are remembered after their last connection
 
 
@@ -101,19 +103,41 @@ class ConnectionBudget:
         self._address.connections -= 1
 
 
-class AddressBudgets:
-    """The tokens of all clients by their addresses, those that connected last at the end."""
+class AddressTokens(Tokens):
+    """The tokens of an address, from which `rate` new connections a second may come."""
 
-    def __init__(self) -> None:
-        self._tokens: OrderedDict[str, Tokens] = OrderedDict()
+    def __init__(self, rate: float) -> None:
+        super().__init__(ADDRESS_FACTOR)
+        self.new_connections = TokenBucket(rate * _BURST_SECONDS, rate)
+
+
+class AddressBudgets:
+    """The tokens of all clients by their addresses, those that connected last at the end.
+
+    New connections of this machine and of trusted proxies, which are those of many clients, have no limit.
+    """
+
+    def __init__(self, rate: float = 0, proxies: Networks = ()) -> None:
+        self.rate, self._proxies = rate, proxies
+        self._tokens: OrderedDict[str, AddressTokens] = OrderedDict()
+
+    def admits_connection(self, address: str, now: float) -> bool:
+        """Charge one more connection to its address, unless too many were opened lately."""
+        if not self.rate or client_key(address) == LOOPBACK or is_proxy(address, self._proxies):
+            return True
+        return self._of(address).new_connections.take(now)
 
     def connect(self, address: str) -> ConnectionBudget:
+        return ConnectionBudget(self._of(address))
+
+    def _of(self, address: str) -> AddressTokens:
         client = client_key(address)
-        tokens = self._tokens.setdefault(client, Tokens(ADDRESS_FACTOR))
+        if (tokens := self._tokens.get(client)) is None:
+            tokens = self._tokens[client] = AddressTokens(self.rate)
         self._tokens.move_to_end(client)
         if len(self._tokens) > _MAX_ADDRESSES:
             self._forget_one()
-        return ConnectionBudget(tokens)
+        return tokens
 
     def _forget_one(self) -> None:
         for address, tokens in self._tokens.items():

@@ -26,7 +26,7 @@ from headrace.errors import PortInUse
 from headrace.serve.http.connections import Connection, ConnectionLimits, WebSocketConnection
 from headrace.serve.http.http2_budget import AddressBudgets
 from headrace.serve.http.limits import IDLE_TIMEOUT, MAX_MESSAGE_BYTES, SHUTDOWN_GRACE
-from headrace.serve.http.trusted_proxies import TrustedProxies, parse_networks
+from headrace.serve.http.trusted_proxies import Networks, TrustedProxies, parse_networks
 
 _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
@@ -65,7 +65,7 @@ class Server:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._scheme = "http" if tls is None else "https"
-        self._server = uvicorn.Server(_config(guarded, limits or ConnectionLimits(), tls))
+        self._server = uvicorn.Server(_config(guarded, limits or ConnectionLimits(), networks, tls))
 
     def _detect_lost_clients(self) -> None:
         """End idle connections whose client has vanished; accepted sockets inherit these options."""
@@ -118,8 +118,8 @@ def _context(certificate: str, key: str) -> ssl.SSLContext:
     return context
 
 
-def _config(app: Any, limits: ConnectionLimits, tls: tuple[str, str] | None) -> uvicorn.Config:
-    own = {"limits": limits, "addresses": AddressBudgets(), "tls": _context(*tls) if tls else None}
+def _config(app: Any, limits: ConnectionLimits, proxies: Networks, tls: tuple[str, str] | None) -> uvicorn.Config:
+    own = {"limits": limits, "addresses": AddressBudgets(limits.new, proxies), "tls": _context(*tls) if tls else None}
     return uvicorn.Config(
         app,
         http=type("Connection", (Connection,), own),

@@ -13,13 +13,14 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from headrace.errors import BadSetting
 
+Networks = tuple[IPv4Network | IPv6Network, ...]
 PROXIED = "headrace.proxied"
 """Key in the scope of a request from a trusted proxy."""
 PROXY_HEADERS = frozenset((b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via"))
 """Headers in which a proxy names its client. From a proxy that is not trusted they only say that there is one."""
 
 
-def parse_networks(setting: str) -> tuple[IPv4Network | IPv6Network, ...]:
+def parse_networks(setting: str) -> Networks:
     """The addresses and networks of `server.trusted_proxies`."""
     try:
         return tuple(ip_network(entry.strip()) for entry in setting.split(",") if entry.strip())
@@ -30,10 +31,16 @@ def parse_networks(setting: str) -> tuple[IPv4Network | IPv6Network, ...]:
         ) from None
 
 
+def is_proxy(address: str, networks: Networks) -> bool:
+    """Whether an address is one of a trusted proxy."""
+    parsed = _address(address) if networks else None
+    return parsed is not None and any(parsed in network for network in networks)
+
+
 class TrustedProxies:
     """Passes requests from proxies to `forwarded`, with the address of their client, and all others to `direct`."""
 
-    def __init__(self, direct: Any, forwarded: Any, networks: tuple[IPv4Network | IPv6Network, ...]) -> None:
+    def __init__(self, direct: Any, forwarded: Any, networks: Networks) -> None:
         self._direct = direct
         self._networks = networks
         self._forwarded = ProxyHeadersMiddleware(_CheckedClient(forwarded), [str(one) for one in networks])
@@ -46,8 +53,7 @@ class TrustedProxies:
         await self._forwarded(scope, receive, send)
 
     def _is_proxy(self, peer: tuple[str, int] | None) -> bool:
-        address = _address(peer[0]) if peer else None
-        return address is not None and any(address in network for network in self._networks)
+        return peer is not None and is_proxy(peer[0], self._networks)
 
 
 class _CheckedClient:
