@@ -58,6 +58,8 @@ class TooManyReaders(Retry, code="too-many-readers"):
 class ServerBusy(Retry, code="server-busy"):
     """The server has as much work, or holds as many bytes of requests, as it can at once."""
 
+    seconds: float = 1.0
+
 
 class TooManyRequests(Retry, code="too-many-requests"):
     """A user has more requests at once, or more of them a second, than one user's share or quota."""

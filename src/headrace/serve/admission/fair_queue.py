@@ -10,12 +10,13 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from headrace.errors import ServerBusy, TooManyRequests
 from headrace.long_waits import LONG_WAITS, REPORT_SECONDS
+from headrace.serve.admission.completion_rate import CompletionRate
 from headrace.serve.admission.work_class import WorkClass, WorkLimits
 
 _logger = logging.getLogger(__name__)
@@ -34,9 +35,10 @@ class WorkStatistics:
 class FairQueue:
     """Event loop only."""
 
-    def __init__(self, work: WorkClass, limits: WorkLimits) -> None:
+    def __init__(self, work: WorkClass, limits: WorkLimits, now: Callable[[], float] = time.monotonic) -> None:
         self.work, self.limits = work, limits
         self.statistics = WorkStatistics()
+        self._rate = CompletionRate(now)
         self._running = Counter[str]()
         self._waiting: OrderedDict[str, deque[Waiter]] = OrderedDict()
         """By principal; the first one is next."""
@@ -68,6 +70,8 @@ class FairQueue:
         """Wait for a slot, and hold it for the block. Work of a response that has `started` is not refused."""
         if not started:
             self.check(principal)
+        if not self.running:
+            self._rate.restart()
         if not self._has_slot(principal):
             await self._wait(principal, None if started else self.limits.wait_seconds)
         else:
@@ -76,6 +80,7 @@ class FairQueue:
         try:
             yield
         finally:
+            self._rate.add()
             self._release(principal)
 
     async def _wait(self, principal: str, seconds: float | None) -> None:
@@ -138,6 +143,7 @@ class FairQueue:
 
     def _refused(self, error: ServerBusy | TooManyRequests) -> ServerBusy | TooManyRequests:
         self.statistics.refused += 1
+        error.seconds = self._rate.seconds_for(self.queued + 1)
         return error
 
 

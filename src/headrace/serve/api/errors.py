@@ -76,7 +76,7 @@ def error_document(error: HeadraceError, status: int | None = None) -> dict[str,
 
 
 def error_headers(status: int, error: HeadraceError | None = None) -> dict[str, str]:
-    if isinstance(error, errors.LoginThrottled | errors.TooManyRequests):
+    if isinstance(error, errors.LoginThrottled | errors.TooManyRequests | errors.ServerBusy):
         return {"retry-after": str(ceil(error.seconds))}
     if status == 401:
         return {"www-authenticate": CHALLENGE}

@@ -103,7 +103,8 @@ def test_a_refusal_is_an_error_of_its_interface_and_says_when_to_come_back(tmp_p
         free.set()
         refused = next(answer for answer in (one.result() for one in sent) if answer[0] != 200)
     status, headers, content = refused
-    assert (status, headers["retry-after"]) == (429, "1")
+    assert status == 429
+    assert 1 <= int(headers["retry-after"]) <= 60
     assert b'"too-many-requests"' in content
     assert (b'"error_code": 42900' in content) == (path == "/ksql")
 

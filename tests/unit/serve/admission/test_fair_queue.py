@@ -147,3 +147,19 @@ def test_who_leaves_while_waiting_gives_up_the_place_also_when_its_turn_has_just
         await work.finish()
 
     run(test())
+
+
+def test_a_refusal_says_when_there_will_be_room() -> None:
+    async def test() -> None:
+        now = 0.0
+        slow = FairQueue(WorkClass.PULL, WorkLimits(1, 2), lambda: now)
+        work = Work(slow)
+        for _ in range(2):
+            await work.begin(ALICE)
+        now = 10.0  # and nothing was completed
+        with pytest.raises(TooManyRequests) as refused:
+            slow.check(ALICE)
+        assert refused.value.seconds == 20
+        await work.finish()
+
+    run(test())
