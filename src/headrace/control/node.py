@@ -74,13 +74,13 @@ class Node:
         self.reconciler = Reconciler(self.supervisor, idle, on_failure=self.failure_events.add)
         self._state = state = ServerState(log, clock, setup)  # fences an earlier server: only with the program's lock
         parts = state, self.supervisor, self.reconciler, order
-        self.statements = StatementExecutor(log, settings, clock, guard, *parts, self._on_applied)
+        self.processes = Processes(clock)
+        self.statements = StatementExecutor(log, settings, clock, guard, *parts, self.processes, self._on_applied)
         self.execute = self.statements.execute
         self.plan_select = self.statements.plan_select
         self.plan_transient_query = self.statements.plan_transient_query
         self.inserter = self.statements.inserter
         self.tables = MaterializedTables(log, store)
-        self.processes = Processes(clock)
         self.pull_queries = PullQueries(log, self.tables, settings, self.processes, pull_workers, self._setup_of)
         self.push_queries = PushQueries(log, clock, settings.query.max_push_queries, self.processes)
         self.prepared_queries = PreparedQueryCache(

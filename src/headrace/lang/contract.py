@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -122,11 +123,40 @@ class TopicStatistics:
     """Number of records, if it was counted."""
 
 
+class ProcessState(StrEnum):
+    WAITING = "waiting"
+    """For a free worker."""
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    """A pull or push query that has not ended. `rows` and `bytes` are those of its result so far.
+
+    `started_at` is in ms since 1970. `cpu_seconds` and `memory` (in bytes) are those of its worker process, which
+    `worker` is the id of; they are null for a query that the server itself executes.
+    """
+
+    id: int
+    kind: str
+    principal: str
+    state: ProcessState
+    text: str
+    started_at: int
+    seconds: float
+    rows: int
+    bytes: int
+    worker: int | None = None
+    cpu_seconds: float | None = None
+    memory: int | None = None
+
+
 @dataclass(frozen=True)
 class DescribeContext:
     """The state from which metadata statements are answered.
 
-    `defaults` are the properties that have an effect, `properties` those that were set.
+    `defaults` are the properties that have an effect, `properties` those that were set. `processes` are those that the
+    principal may see.
     """
 
     catalog: Catalog
@@ -135,6 +165,7 @@ class DescribeContext:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    processes: Sequence[ProcessStatus] = ()
 
     def state(self, query: str) -> str:
         """Returns the state of an existing query."""

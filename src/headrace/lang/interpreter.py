@@ -13,11 +13,11 @@ from functools import singledispatchmethod
 from itertools import islice
 from typing import Any, Protocol
 
-from headrace.errors import Unsupported
+from headrace.errors import UnknownProcess, Unsupported
 from headrace.lang import assertions
 from headrace.lang.contract import DescribeContext
 from headrace.lang.executor import ScriptExecutor
-from headrace.lang.listing import Listing
+from headrace.lang.listing import Fact, Listing
 from headrace.lang.record_printer import print_records
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind, QueryVerb
@@ -44,6 +44,10 @@ class Runtime(Protocol):
     def terminate_query(self, query: str) -> None: ...
 
     def pause_query(self, query: str, *, paused: bool) -> None: ...
+
+    def kill_process(self, process: str) -> None:
+        """End a pull or push query; raises if there is none of that id, or none that the principal may see."""
+        ...
 
     def delete_topic(self, topic: str) -> None: ...
 
@@ -75,6 +79,13 @@ def select_not_allowed() -> Unsupported:
     return Unsupported(
         "a script cannot contain a SELECT that returns rows",
         fix="write CREATE STREAM ... AS or CREATE TABLE ... AS before it, and read its topic",
+    )
+
+
+def unknown_process(id: str) -> UnknownProcess:
+    """The error for an id that does not exist, or is hidden."""
+    return UnknownProcess(
+        f"there is no running pull or push query with the id {id[:40]}", fix="SHOW PROCESSES lists the running ones"
     )
 
 
@@ -145,6 +156,11 @@ class Interpreter:
             self._runtime.terminate_query(query)
         if action.delete_topic:
             self._runtime.delete_topic(action.source.topic)
+
+    @_apply.register
+    def _(self, action: actions.KillProcess, text: str, start: Any) -> None:
+        self._runtime.kill_process(action.process)
+        self._on_listing(Listing("killed", text, facts=(Fact("id", "Killed query", action.process),)))
 
     # -- rows -------------------------------------------------------------------------------------------------------
 

@@ -73,6 +73,13 @@ class ControlQueries(Action, journaled=True):
 
 
 @dataclass(frozen=True)
+class KillProcess(Action):
+    """Ends a pull or push query that is running. `process` is its id as it was written: it may be no number."""
+
+    process: str
+
+
+@dataclass(frozen=True)
 class DropSource(Action, journaled=True):
     """Drops a source, with the queries that fill it."""
 
@@ -234,6 +241,7 @@ class MetadataKind(StrEnum):
     TOPIC = "topic"
     QUERIES = "queries"
     QUERY = "query"
+    PROCESSES = "processes"
     FUNCTIONS = "functions"
     FUNCTION = "function"
     TYPES = "types"

@@ -20,7 +20,7 @@ from typing import Any
 from headrace.errors import UnknownTopic, suggestion
 from headrace.lang.contract import DescribeContext, TopicStatistics
 from headrace.lang.executor import ScriptExecutor
-from headrace.lang.interpreter import Interpreter
+from headrace.lang.interpreter import Interpreter, unknown_process
 from headrace.lang.listing import Listing
 from headrace.lang.registry import KSQL, dialect_of
 from headrace.plan.actions import Action
@@ -116,6 +116,9 @@ class World:
 
     def pause_query(self, query: str, *, paused: bool) -> None:
         self._feed(self.running[query], self.running[query].set_paused(paused))
+
+    def kill_process(self, process: str) -> None:
+        raise unknown_process(process)
 
     def delete_topic(self, topic: str) -> None:
         self.topics.drop(topic)

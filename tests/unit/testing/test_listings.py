@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import UnknownTopic
+from headrace.errors import UnknownProcess, UnknownTopic
 from headrace.lang.ksql.grammar.keywords import RESERVED
 from headrace.lang.ksql.properties import TOPIC_PREFIX
 from headrace.lang.listing import Listing
@@ -38,6 +38,20 @@ def lines(*statements: str) -> list[str]:
 
 def rows(*statements: str) -> list[dict[str, Any]]:
     return asked(*statements).tables[0].documents()
+
+
+@pytest.mark.parametrize("id", ["7", "'7'", "'no number'"])
+def test_no_process_runs_in_memory(id: str) -> None:
+    assert rows("SHOW PROCESSES;") == []
+    with pytest.raises(UnknownProcess, match="SHOW PROCESSES lists"):
+        asked(f"KILL {id};")
+
+
+def test_the_words_of_processes_are_names_elsewhere() -> None:
+    columns = rows(
+        "CREATE STREAM kill (processes INT KEY, kill INT) WITH (KAFKA_TOPIC='k', FORMAT='JSON'); DESCRIBE kill;"
+    )
+    assert [one["name"] for one in columns] == ["PROCESSES", "KILL"]
 
 
 def test_describe() -> None:

@@ -132,6 +132,7 @@ COMMANDS: Mapping[str, MetaCommand] = {
     "d+": MetaCommand("[NAME]", "the same with all details", _describe_extended),
     "t": MetaCommand("", "list topics", _runs("LIST TOPICS;")),
     "dq": MetaCommand("", "list queries", _runs("LIST QUERIES;")),
+    "dp": MetaCommand("", "list the pull and push queries that are running", _runs("SHOW PROCESSES;")),
     "df": MetaCommand("[NAME]", "list functions, or describe one", _functions),
     "x": MetaCommand("", "switch between one line per value and one per row", _vertical),
     "o": MetaCommand("[FORMAT]", f"output format: {', '.join(OUTPUTS)}", _output),

@@ -15,11 +15,15 @@ from enum import StrEnum
 
 from headrace.access.authorization import Rights
 from headrace.clock import Clock
-from headrace.errors import QueryKilled, UnknownProcess
+from headrace.control.serving.worker_usage import cpu_seconds, resident_bytes
+from headrace.errors import QueryKilled
+from headrace.lang.contract import ProcessState, ProcessStatus
+from headrace.lang.interpreter import unknown_process
 from headrace.plan.actions import TransientSelect
 
 MAX_TEXT = 1000
 """Characters of a statement that are shown."""
+_MAX_DIGITS = 20
 
 
 class ProcessKind(StrEnum):
@@ -39,8 +43,11 @@ class Process:
     """In ms since 1970."""
     rows: int = 0
     bytes: int = 0
+    state: ProcessState = ProcessState.RUNNING
     worker: int | None = None
     """The id of the system's process that executes it; None: the server itself."""
+    _cpu_before: float = 0.0
+    """Seconds of processor time that the worker had used before this query."""
     _killed: QueryKilled | None = field(default=None, repr=False)
     _on_kill: list[Callable[[QueryKilled], None]] = field(default_factory=list, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -68,6 +75,30 @@ class Process:
         """Raise if it was killed."""
         if self._killed is not None:
             raise self._killed
+
+    def assign(self, worker: int) -> None:
+        """Record the worker that begins to execute it."""
+        self._cpu_before = cpu_seconds(worker) or 0.0
+        self.worker, self.state = worker, ProcessState.RUNNING
+
+    def status(self, now: int) -> ProcessStatus:
+        """How it is now; `now` is in ms since 1970."""
+        worker = self.worker
+        used = None if worker is None else cpu_seconds(worker)
+        return ProcessStatus(
+            self.id,
+            self.kind,
+            self.principal,
+            self.state,
+            self.text,
+            self.started_at,
+            max(0, now - self.started_at) / 1000,
+            self.rows,
+            self.bytes,
+            worker,
+            None if used is None else round(used - self._cpu_before, 2),
+            None if worker is None else resident_bytes(worker),
+        )
 
     def count(self, rows: int, size: int) -> None:
         self.rows += rows
@@ -105,13 +136,16 @@ class Processes:
         """The principal's own processes; all of them for an admin."""
         return [process for process in list(self._running.values()) if _may_see(process, rights)]
 
-    def kill(self, number: int, rights: Rights) -> None:
-        """End a query: its client gets the error `query-killed`."""
-        process = self._running.get(number)
+    def statuses(self, rights: Rights) -> list[ProcessStatus]:
+        """How those are now that the principal may see."""
+        now = self._clock.now()
+        return [process.status(now) for process in self.visible(rights)]
+
+    def kill(self, id: str, rights: Rights) -> None:
+        """End a query: its client gets the error `query-killed`. An id that is no number is unknown."""
+        process = self._running.get(int(id)) if id.isdecimal() and len(id) < _MAX_DIGITS else None
         if process is None or not _may_see(process, rights):
-            raise UnknownProcess(
-                f"there is no running query with the id {number}", fix="GET /api/v1/processes lists the running ones"
-            )
+            raise unknown_process(id)
         process.kill(QueryKilled(f"the query was ended by {rights.principal.name}", fix="ask who ended it"))
 
 

@@ -34,6 +34,7 @@ from headrace.errors import (
     error_from_dict,
 )
 from headrace.import_path import child_environment
+from headrace.lang.contract import ProcessState
 from headrace.settings import Settings
 
 _WAITING_PER_WORKER = 4
@@ -136,12 +137,13 @@ class PullWorkers:
     @contextmanager
     def execute(self, request: PullRequest, process: Process) -> Iterator[PullResult]:
         """Execute a query on a free worker; read the result inside the context."""
+        process.state = ProcessState.WAITING
         self._wait()
         worker, is_done = None, False
         try:
             worker = self._take()
             self._running.append(worker)
-            process.worker = worker.pid
+            process.assign(worker.pid)
             process.on_kill(worker.end)
             process.check()
             seconds = request.settings.query.pull_timeout.total_seconds()

@@ -21,6 +21,7 @@ from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.serving.prepared import ParameterizedPlan
 from headrace.control.serving.print_topic import TopicPrinter, source_of_topic
+from headrace.control.serving.processes import Processes
 from headrace.control.statements.inserts import RowInserter
 from headrace.control.statements.journal import JournalEntry
 from headrace.control.statements.order import StatementOrder
@@ -72,6 +73,7 @@ class StatementExecutor:
         supervisor: Supervisor,
         reconciler: Reconciler,
         order: StatementOrder,
+        processes: Processes,
         on_applied: Callable[[], None],
     ) -> None:
         self.settings = settings
@@ -82,6 +84,7 @@ class StatementExecutor:
         self._supervisor = supervisor
         self._reconciler = reconciler
         self.order = order
+        self._processes = processes
         self._on_applied = on_applied
 
     def execute(
@@ -228,7 +231,7 @@ class StatementExecutor:
     def _interpreter(
         self, execution: ScriptExecutor, rights: Rights, on_listing: Callable[[Listing], None] = lambda listing: None
     ) -> Interpreter:
-        runtime = LogRuntime(self._log, self.settings, self._supervisor, self._clock, rights)
+        runtime = LogRuntime(self._log, self.settings, self._supervisor, self._clock, rights, self._processes)
         return Interpreter(runtime, execution, on_listing)
 
     def permissions(self, rights: Rights, catalog: Catalog) -> Permissions:

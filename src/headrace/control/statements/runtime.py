@@ -12,6 +12,7 @@ from headrace.clock import Clock
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.serving.print_topic import read_all_records, source_of_topic
+from headrace.control.serving.processes import Processes
 from headrace.control.serving.row_codec import encode_rows
 from headrace.control.statements.permissions import visible_catalog
 from headrace.control.statements.sink_topic import sink_topic_spec
@@ -33,16 +34,23 @@ OFFSET_RESET_DEFAULT = "earliest; of push queries latest"
 
 
 class LogRuntime:
-    """See `lang.interpreter.Runtime`. `rights` limit what metadata statements show."""
+    """See `lang.interpreter.Runtime`. `rights` limit what metadata statements show; a script has no `processes`."""
 
     def __init__(
-        self, log: Log, settings: Settings, supervisor: Supervisor, clock: Clock, rights: Rights = ALL_RIGHTS
+        self,
+        log: Log,
+        settings: Settings,
+        supervisor: Supervisor,
+        clock: Clock,
+        rights: Rights = ALL_RIGHTS,
+        processes: Processes | None = None,
     ) -> None:
         self._log = log
         self._settings = settings
         self._supervisor = supervisor
         self._clock = clock
         self._rights = rights
+        self._processes = processes or Processes(clock)
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
@@ -74,6 +82,9 @@ class LogRuntime:
 
     def wait_until_idle(self) -> None:
         """A server compares no records."""
+
+    def kill_process(self, process: str) -> None:
+        self._processes.kill(process, self._rights)
 
     # -- topics and rows --------------------------------------------------------------------------------------------
 
@@ -109,6 +120,7 @@ class LogRuntime:
             {**execution.dialect.default_properties, OFFSET_RESET: OFFSET_RESET_DEFAULT},
             planner.properties,
             execution.variables,
+            self._processes.statuses(self._rights),
         )
 
     def _count(self, topic: str) -> int:

@@ -43,7 +43,7 @@ def offered(before: str) -> list[str]:
         ("SELECT * FROM clicks WHERE pa", ["page", "partition", "pause"]),
         ("SELECT COUNT_", ["COUNT_DISTINCT"]),
         ("sel", ["select"]),
-        ("\\d", ["d", "d+", "dq", "df"]),
+        ("\\d", ["d", "d+", "dq", "dp", "df"]),
         ("\\d CL", ["CLICKS"]),
         ("\\df le", ["len"]),
         ("\\o ", ["table", "json", "csv", "csv-exact"]),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from headrace.control.serving.pull_execution import execute_on_view
 from headrace.control.serving.pull_workers import PullWorkers
 from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.errors import QueryKilled, UnknownProcess
+from headrace.lang.contract import ProcessState
 from headrace.plan.actions import TransientSelect
 from headrace.settings import Settings
 from headrace.views.pull_query import PullQuery
@@ -42,14 +44,50 @@ def test_everybody_sees_and_ends_their_own_queries_and_an_admin_all() -> None:
         assert processes.visible(ALICE) == processes.visible(ALL_RIGHTS) == [process]
         assert processes.visible(BOB) == []
         with pytest.raises(UnknownProcess):
-            processes.kill(process.id, BOB)
+            processes.kill(str(process.id), BOB)
         process.check()
-        processes.kill(process.id, ALICE)
+        processes.kill(str(process.id), ALICE)
         with pytest.raises(QueryKilled):
             process.check()
     assert processes.visible(ALL_RIGHTS) == []
     with pytest.raises(UnknownProcess):
-        processes.kill(process.id, ALL_RIGHTS)
+        processes.kill(str(process.id), ALL_RIGHTS)
+
+
+@pytest.mark.parametrize("id", ["0", "-1", "x", "", "1" * 5000, "\u0661"])
+def test_an_id_that_nobody_has_is_unknown(id: str) -> None:
+    with pytest.raises(UnknownProcess, match="SHOW PROCESSES"):
+        Processes(ManualClock(0)).kill(id, ALL_RIGHTS)
+
+
+def test_a_process_is_listed_with_what_it_uses(tmp_path: Path) -> None:
+    settings = Settings().replace(storage_data=tmp_path, query_pull_workers=1)
+    clock = ManualClock(1000)
+    processes = Processes(clock)
+
+    def run(process: Process) -> None:
+        with suppress(QueryKilled), workers.execute(slow(settings), process) as result:
+            list(result.batches)
+
+    with closing(view_in(tmp_path, SOURCE)) as view, closing(PullWorkers(settings)) as workers:
+        view.apply(view.state(), [(n, (n,), ("s", [n])) for n in range(100)], {0: 100})
+        asks = select("alice")
+        with processes.running(ProcessKind.PULL, asks) as first, processes.running(ProcessKind.PULL, asks) as second:
+            running = [threading.Thread(target=run, args=(one,)) for one in (first, second)]
+            running[0].start()
+            wait_until(lambda: first.worker is not None)
+            running[1].start()
+            wait_until(lambda: second.state is ProcessState.WAITING)
+            clock.advance(timedelta(seconds=2.5))
+            executed, waiting = processes.statuses(ALICE)
+            wait_until(lambda: (first.status(0).cpu_seconds or 0) > 0)
+            for one in (first, second):
+                processes.kill(str(one.id), ALICE)
+            for thread in running:
+                thread.join(30)
+    assert (executed.state, executed.seconds, executed.worker) == (ProcessState.RUNNING, 2.5, first.worker)
+    assert (executed.memory or 0) > 1 << 20
+    assert (waiting.worker, waiting.cpu_seconds, waiting.memory) == (None, None, None)
 
 
 def test_what_ends_a_query_is_called_once_and_never_after_the_query() -> None:

@@ -337,6 +337,32 @@ def test_a_user_cannot_stop_another_users_query(declared: Place) -> None:
         answer.read()
 
 
+def test_a_user_sees_and_kills_own_processes_and_an_admin_all(declared: Place) -> None:
+    alice, bob, root = declared.user("alice", "clerks"), declared.user("bob", "clerks"), declared.user("root", "admin")
+    text = "SELECT * FROM ORDERS EMIT CHANGES;"
+
+    def shown(person: Person) -> list[Any]:
+        return person("POST", "/ksql", {"ksql": "SHOW PROCESSES;"}).told[0]["processes"]
+
+    connection = HTTPConnection("127.0.0.1", alice.port, timeout=60)
+    with closing(connection):
+        connection.request("POST", "/query-stream", json.dumps({"sql": text}), alice.headers)
+        answer = connection.getresponse()
+        answer.readline()
+        (process,) = shown(alice)
+        facts = {"user": "alice", "kind": "PUSH", "state": "RUNNING", "queryString": text, "memory": None}
+        assert facts.items() <= process.items()
+        assert ([one["id"] for one in shown(root)], shown(bob)) == ([process["id"]], [])
+        hidden, absent = (bob("POST", "/ksql", {"ksql": f"KILL {id};"}) for id in (process["id"], 999))
+        assert hidden.told["message"].replace(str(process["id"]), "999") == absent.told["message"]
+        assert (hidden.status, hidden.code, hidden.told["fix"]) == (absent.status, absent.code, absent.told["fix"])
+        assert hidden.code == "unknown-process"
+        (killed,) = root("POST", "/ksql", {"ksql": f"KILL '{process['id']}';"}).told
+        assert (killed["@type"], killed["id"]) == ("killed", str(process["id"]))
+        assert b"query-killed" in answer.read() or not shown(alice)
+    assert shown(root) == []
+
+
 def test_a_user_cannot_change_another_users_dashboard(declared: Place) -> None:
     alice, bob, root = declared.user("alice", "reader"), declared.user("bob", "reader"), declared.user("root", "admin")
     path, panels = "/api/v1/dashboards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]

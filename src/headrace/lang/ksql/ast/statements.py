@@ -200,6 +200,13 @@ class ControlQuery(Statement):
 
 
 @dataclass(frozen=True)
+class KillProcess(Statement):
+    """The id is that of SHOW PROCESSES, in quotes or not."""
+
+    process: str | int
+
+
+@dataclass(frozen=True)
 class RunScript(Statement):
     path: str
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.lang.ksql.describe import table_columns
+from headrace.lang.ksql.describe.processes import processes_listing
 from headrace.lang.ksql.describe.schema_json import key_mark, type_from_json
 from headrace.lang.ksql.describe.table_columns import FIELDS, QUERIES, VARIATIONS, notes_of
 from headrace.lang.listing import Column, Document, Fact, Listing, Table, TypeCell, unique_notes
@@ -105,6 +106,10 @@ def _queries(body: Document) -> Listing:
     return Listing("", tables=(_table("queries", QUERIES, body, {"Status": _status}),), notes=table_columns.QUERY_NOTES)
 
 
+def _killed(body: Document) -> Listing:
+    return Listing("", facts=_facts(body, {"id": "Killed query"}))
+
+
 def _explained(body: Document) -> Listing:
     present = {name: value for name, value in body.items() if value != []}
     facts = _facts(present, _QUERY, names=("id", "sources", "sinks"))
@@ -165,6 +170,8 @@ _READERS: Mapping[str, Callable[[Document], Listing]] = {
     "kafka_topics": _topics(extended=False),
     "kafka_topics_extended": _topics(extended=True),
     "queries": _queries,
+    "processes": lambda body: processes_listing(body.get("processes") or ()),
+    "killed": _killed,
     "queryDescription": _explained,
     "query_descriptions": _many("queryDescriptions", _explained),
     "function_names": _single_table("functions", table_columns.FUNCTIONS),

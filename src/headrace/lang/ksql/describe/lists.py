@@ -15,6 +15,7 @@ from headrace.lang.ksql.describe.descriptions import (
     queries_table,
     single_line,
 )
+from headrace.lang.ksql.describe.processes import describe_processes
 from headrace.lang.ksql.describe.schema_json import schema_json
 from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.plan import functions
@@ -78,6 +79,10 @@ def _queries(request: MetadataQuery, context: DescribeContext) -> Listing:
         return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
     table = queries_table("queries", queries, context)
     return Listing("queries", tables=(table,), notes=table_columns.QUERY_NOTES)
+
+
+def _processes(request: MetadataQuery, context: DescribeContext) -> Listing:
+    return describe_processes(context.processes)
 
 
 def _explained(request: MetadataQuery, context: DescribeContext) -> Listing:
@@ -185,6 +190,7 @@ _LISTINGS: Mapping[MetadataKind, Callable[[MetadataQuery, DescribeContext], List
     MetadataKind.TOPICS: _topics,
     MetadataKind.QUERIES: _queries,
     MetadataKind.QUERY: _explained,
+    MetadataKind.PROCESSES: _processes,
     MetadataKind.FUNCTIONS: _functions,
     MetadataKind.FUNCTION: _function,
     MetadataKind.TYPES: _types,

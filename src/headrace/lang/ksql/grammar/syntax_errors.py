@@ -16,12 +16,12 @@ _TYPE = frozenset({"IDENTIFIER", "QUOTED", "ARRAY", "MAP", "STRUCT"})
 _EXPRESSION = _LITERAL | _TYPE | {"CASE", "CAST", "NOT", "_LAMBDA_OPEN", "(", "+"}
 # fmt: off
 _STATEMENT = frozenset((
-    "ALTER", "ASSERT", "CREATE", "DEFINE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "INSERT", "LIST", "MUTE", "PAUSE",
-    "PRINT", "RESUME", "RUN", "SELECT", "SET", "SHOW", "TERMINATE", "UNDEFINE", "UNMUTE", "UNSET",
+    "ALTER", "ASSERT", "CREATE", "DEFINE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "INSERT", "KILL", "LIST", "MUTE",
+    "PAUSE", "PRINT", "RESUME", "RUN", "SELECT", "SET", "SHOW", "TERMINATE", "UNDEFINE", "UNMUTE", "UNSET",
 ))
 _LISTED = frozenset((
-    "ALERTS", "ALL", "CONNECTOR", "CONNECTORS", "FUNCTIONS", "NOTIFIERS", "PROPERTIES", "QUERIES", "SINK", "SOURCE",
-    "STREAMS", "TABLES", "TOPICS", "TYPES", "VARIABLES",
+    "ALERTS", "ALL", "CONNECTOR", "CONNECTORS", "FUNCTIONS", "NOTIFIERS", "PROCESSES", "PROPERTIES", "QUERIES", "SINK",
+    "SOURCE", "STREAMS", "TABLES", "TOPICS", "TYPES", "VARIABLES",
 ))
 _CLAUSE = frozenset(("WINDOW", "WHERE", "GROUP", "PARTITION", "HAVING", "EMIT", "ORDER", "LIMIT", "UNION"))
 _OPERATOR = frozenset((
@@ -35,7 +35,7 @@ _CONSTRUCTS: Sequence[tuple[frozenset[str], frozenset[str], str]] = (
     (
         frozenset({"STREAMS", "NOTIFIERS"}),
         _LISTED,
-        "STREAMS, TABLES, TOPICS, QUERIES, FUNCTIONS, TYPES, ALERTS, NOTIFIERS, PROPERTIES or VARIABLES",
+        "STREAMS, TABLES, TOPICS, QUERIES, PROCESSES, FUNCTIONS, TYPES, ALERTS, NOTIFIERS, PROPERTIES or VARIABLES",
     ),
     (frozenset({"*", "IDENTIFIER", "CASE"}), _EXPRESSION | {"*", "DISTINCT"}, "a column name, an expression or *"),
     (frozenset({"INTEGER", "IDENTIFIER", "CASE"}), _EXPRESSION, "an expression"),

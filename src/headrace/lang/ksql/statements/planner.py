@@ -40,6 +40,7 @@ from headrace.plan.actions import (
     ExpectSchema,
     ExpectSource,
     ExpectTopic,
+    KillProcess,
     MuteAlert,
     NoChange,
     QueryVerb,
@@ -198,6 +199,10 @@ class Planner:
             for name in queries:
                 del self.catalog.queries[name]
         return ControlQueries(QueryVerb(statement.verb), queries)
+
+    @_plan.register
+    def _(self, statement: ast.KillProcess, text: str) -> Action:
+        return KillProcess(str(statement.process))
 
     # -- alerts -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from headrace.lang.contract import ProcessState, ProcessStatus
 from headrace.lang.ksql.describe.entity_reader import read_entity
+from headrace.lang.ksql.describe.processes import describe_processes
 from headrace.lang.ksql.grammar.keywords import RESERVED
 from headrace.lang.listing import Listing
 from headrace.lang.listing_text import listing_text, table_cells
@@ -49,6 +51,7 @@ def through(listing: Listing) -> Listing:
         "LIST ALERTS;",
         "DESCRIBE ALERT many;",
         "LIST NOTIFIERS;",
+        "SHOW PROCESSES;",
         "SHOW CONNECTORS;",
         "SHOW CONNECTOR PLUGINS;",
         "PRINT people;",
@@ -73,6 +76,33 @@ def test_the_status_of_a_statement_is_displayed() -> None:
     told = {"@type": "currentStatus", "statementText": "x", "commandStatus": {"message": "Stream created"}}
     assert listing_text(read_entity(told)) == "Stream created"
     assert listing_text(read_entity({**told, "warnings": [{"message": "but"}]})) == "Stream created\nbut"
+
+
+def test_processes_are_displayed_with_shortened_statements() -> None:
+    pull = ProcessStatus(
+        7, "pull", "ann", ProcessState.RUNNING, "SELECT 1\n" * 20, 0, 2.25, 3, 400, 4711, 1.5, 50 << 20
+    )
+    push = ProcessStatus(8, "push", "bob", ProcessState.WAITING, "SELECT * FROM s EMIT CHANGES;", 0, 100.0, 0, 0)
+    listing = describe_processes([pull, push])
+    assert listing_text(listing) == listing_text(through(listing))
+    assert listing_text(listing).splitlines()[:4] == [
+        " ID | User | Kind | Status  | Seconds | CPU   | Memory | Statement",
+        "-" * 118,
+        f" 7  | ann  | PULL | RUNNING | 2.2     | 1.5 s | 50 MB  | {'SELECT 1 ' * 6}SEL...",
+        " 8  | bob  | PUSH | WAITING | 100.0   |       |        | SELECT * FROM s EMIT CHANGES;",
+    ]
+    assert listing.entity()["processes"][0] == {
+        "id": 7,
+        "user": "ann",
+        "kind": "PULL",
+        "state": "RUNNING",
+        "seconds": 2.25,
+        "cpuSeconds": 1.5,
+        "memory": 50 << 20,
+        "rows": 3,
+        "bytes": 400,
+        "queryString": pull.text,
+    }
 
 
 def test_an_unknown_kind_of_result_is_displayed() -> None:

@@ -288,7 +288,8 @@ syntax-error: the statement ends too early after "SHOW"
   at line 1:5
     SHOW;
         ^
-  fix: write STREAMS, TABLES, TOPICS, QUERIES, FUNCTIONS, TYPES, ALERTS, NOTIFIERS, PROPERTIES or VARIABLES here
+  fix: write STREAMS, TABLES, TOPICS, QUERIES, PROCESSES, FUNCTIONS, TYPES, ALERTS, NOTIFIERS, PROPERTIES \
+or VARIABLES here
 syntax-error: the statement ends too early after "DESCRIBE"
   at line 1:9
     DESCRIBE;
