@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from urllib.request import Request, urlopen
 
 import pytest
 from bench.tables.serve_server import Server
@@ -103,6 +105,25 @@ def test_statements_are_executed_and_queries_answered(visitor: Visitor) -> None:
     expect(page.get_by_label("Results")).to_contain_text(re.compile(r"\d+ rows"))
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_a_push_query_is_listed_and_killed(visitor: Visitor, live_server: Server) -> None:
+    text = "SELECT page FROM clicks WHERE page = 'nowhere' EMIT CHANGES;"
+    request = Request(f"http://127.0.0.1:{live_server.port}/query-stream", json.dumps({"sql": text}).encode())
+    with urlopen(request, timeout=60) as answer:
+        answer.readline()
+        page = visitor.visit("/queries")
+        processes = page.get_by_role("region", name="Pull and push queries")
+        row = processes.get_by_role("row").filter(has_text="nowhere")
+        expect(row).to_contain_text("push")
+        visitor.check_accessible()
+        row.get_by_role("button").click()
+        page.get_by_role("button", name="Cancel").click()
+        expect(row).to_have_count(1)
+        row.get_by_role("button").click()
+        page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+        expect(row).to_have_count(0)
+        assert b"query-killed" in answer.read()
 
 
 def test_print_shows_the_records_of_a_topic(visitor: Visitor) -> None:

@@ -20,6 +20,7 @@ from headrace.serve.api.resources.queries import (
 )
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.pages.dead_letters import DeadLetterGrid
+from headrace.serve.console.pages.processes import ProcessGrid
 from headrace.serve.console.poller import ServerSnapshot
 from headrace.serve.console.query_states import starting_text, state_name
 from headrace.serve.console.widgets import number_format
@@ -53,8 +54,11 @@ async def queries(context: PageContext) -> None:
         empty="No queries yet. Create one on the Statements page, for example with CREATE TABLE ... AS SELECT.",
     )
 
-    def show(moment: ServerSnapshot) -> None:
+    processes = ProcessGrid(context)
+
+    async def show(moment: ServerSnapshot) -> None:
         grid.show([_row(query) for query in moment.queries])
+        await processes.show()
 
     await auto_refresh(context, show)
 
