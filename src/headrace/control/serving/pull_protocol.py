@@ -1,8 +1,8 @@
 """Protocol between a server and its pull workers.
 
-Requests arrive on a worker's standard input, each a pickle. Frames of the result leave on its standard output: each a
-pickle of its type and content, after its length. BEGIN is first, then any number of ROWS, then END; FAILED may be
-next at any time, and is then the last.
+Requests arrive on a worker's standard input, each a pickle. Frames of the result leave on its standard output: each has
+a type, a length and a content, which is a pickle. BEGIN is first, then any number of ROWS, then END; FAILED may be next
+at any time, and is then the last.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from headrace.plan.serialization import Setup
 from headrace.plan.sources import SourceInfo
 from headrace.settings import Settings
 
-LENGTH = struct.Struct("!I")
-"""Precedes each frame."""
+HEADER = struct.Struct("!BI")
+"""The type of a frame, and the length of its content."""
 
 
 class FrameType(Enum):
     BEGIN = auto()
     """The state of the view, None for a stream."""
     ROWS = auto()
-    """A batch of rows."""
+    """Some rows."""
     FAILED = auto()
     """The error that ended the query, as a document."""
     END = auto()

@@ -14,6 +14,7 @@ import queue
 import resource
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
@@ -23,8 +24,8 @@ from typing import Any, BinaryIO, NoReturn
 
 from headrace.control.serving.limits import QueryLimits
 from headrace.control.serving.pull_execution import execute_on_stream, execute_on_view
-from headrace.control.serving.pull_protocol import LENGTH, FrameType, PullRequest
-from headrace.control.serving.result_rows import ResultRowWriter
+from headrace.control.serving.pull_protocol import HEADER, FrameType, PullRequest
+from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.errors import HeadraceError, PullQueryKilled, QueryFailed
 from headrace.log import open_log
 from headrace.plan.actions import TransientSelect
@@ -34,6 +35,7 @@ from headrace.settings import Settings
 from headrace.views.pull_query import PullQuery
 from headrace.views.stores import open_store
 
+_FRAME_BYTES = 256 << 10
 _NICENESS = 5  # the server itself comes first
 
 
@@ -99,21 +101,31 @@ def _execute(request: PullRequest, out: BinaryIO) -> None:
     if select.query.sources[0].relation.kind is Kind.STREAM:
         result = execute_on_stream(_log(settings), select, limits)
         _send(out, FrameType.BEGIN)
-        for batch in result.batches:
-            _send(out, FrameType.ROWS, batch)
+        _send_rows(out, result.batches)
         return
     assert request.table is not None
     pull = PullQuery(select.query, order=select.order, limit=select.limit)
     view = _store(settings).reader(*request.table)
     with execute_on_view(pull, ResultRowWriter(select), view, limits) as result:
         _send(out, FrameType.BEGIN, result.state)
-        for batch in result.batches:
-            _send(out, FrameType.ROWS, batch)
+        _send_rows(out, result.batches)
+
+
+def _send_rows(out: BinaryIO, batches: Iterator[list[ResultRow]]) -> None:
+    """In frames of no more than `_FRAME_BYTES`, or one row: the server has several of them in memory."""
+    for batch in batches:
+        begin = size = 0
+        for end, row in enumerate(batch):
+            if size + len(row.text) > _FRAME_BYTES and end > begin:
+                _send(out, FrameType.ROWS, batch[begin:end])
+                begin, size = end, 0
+            size += len(row.text)
+        _send(out, FrameType.ROWS, batch[begin:])
 
 
 def _send(out: BinaryIO, frame: FrameType, content: Any = None) -> None:
-    data = pickle.dumps((frame, content), pickle.HIGHEST_PROTOCOL)
-    out.write(LENGTH.pack(len(data)))
+    data = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    out.write(HEADER.pack(frame.value, len(data)))
     out.write(data)
     out.flush()
 

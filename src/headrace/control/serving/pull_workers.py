@@ -1,113 +1,42 @@
 """The pull workers of a server: processes that execute heavy pull queries, so that the server never pays for them.
 
 A query is heavy if it is no key lookup, or calls a function that can grow its input. A worker executes one query at a
-time. A few queries wait for a free worker, others are refused at once. A worker whose query takes too long, is
-cancelled, or whose client goes away is killed, and another one is started; a worker that dies ends only its query.
+time, and is free as soon as it has computed the result. A worker whose query takes too long, is cancelled, or whose
+client goes away is killed, and another one is started; a worker that dies ends only its query.
 """
 
 from __future__ import annotations
 
 import logging
-import os
+import math
 import pickle
-import select
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from headrace.control.serving.processes import Process
 from headrace.control.serving.pull_execution import PullResult
-from headrace.control.serving.pull_protocol import LENGTH, FrameType, PullRequest
+from headrace.control.serving.pull_protocol import FrameType, PullRequest
 from headrace.control.serving.result_rows import ResultRow
+from headrace.control.serving.result_spool import ResultSpool, SpoolBudget
+from headrace.control.serving.worker_process import PullWorker
+from headrace.control.serving.worker_slots import WorkerSlots
 from headrace.errors import (
     HeadraceError,
     PullQueryKilled,
     QueryEnded,
+    QueryFailed,
     QueryKilled,
     QueryTimeLimitExceeded,
-    ServerBusy,
     error_from_dict,
 )
-from headrace.import_path import child_environment
-from headrace.lang.contract import ProcessState
 from headrace.settings import Settings
 
-_WAITING_PER_WORKER = 4
-_WAIT_SECONDS = 10.0
-"""How long a query waits for a free worker."""
 _GRACE = 2.0
 """Seconds beyond the time limit in which a worker reports by itself that it is reached."""
 _logger = logging.getLogger(__name__)
-
-
-class PullWorker:
-    """One process. `read` and `send` are called by one thread at a time, `kill` by any."""
-
-    def __init__(self, settings: Settings) -> None:
-        memory = str(int(settings.query.pull_max_memory))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "headrace.control.serving.pull_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**child_environment(), "HEADRACE_PULL_MEMORY": memory},
-            start_new_session=True,  # Ctrl-C goes to the server only
-        )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process.poll() is None
-
-    def send(self, request: PullRequest) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended, which reading the answer reports
-            pickle.dump(request, self._process.stdin)
-            self._process.stdin.flush()
-
-    def read(self, deadline: float) -> tuple[FrameType, Any]:
-        """The next frame."""
-        (length,) = LENGTH.unpack(self._read(LENGTH.size, deadline))
-        return pickle.loads(self._read(length, deadline))
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        assert self._process.stdout is not None
-        file, data = self._process.stdout.fileno(), bytearray()
-        while len(data) < size:
-            wait = max(0.0, deadline - time.monotonic())
-            if not select.select([file], [], [], min(wait, _GRACE))[0]:
-                if not wait:
-                    raise TimeoutError
-                continue
-            part = os.read(file, min(size - len(data), 1 << 20))
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def end(self, reason: QueryEnded) -> None:
-        """Kill it for a reason, which its query reports."""
-        del reason
-        self.kill()
-
-    def close(self) -> int:
-        """Kill the process and release its pipes; returns how it had ended, or the signal."""
-        self.kill()
-        code = self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-        return code
 
 
 class PullWorkers:
@@ -116,9 +45,9 @@ class PullWorkers:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.count = settings.query.pull_workers
+        self.slots = WorkerSlots(self.count)
+        self.budget = SpoolBudget()
         self._lock = threading.Lock()
-        self._free = threading.Semaphore(self.count)
-        self._waiting = 0
         self._idle: list[PullWorker] = []
         self._running: list[PullWorker] = []
         self._closed = False
@@ -137,48 +66,44 @@ class PullWorkers:
     @contextmanager
     def execute(self, request: PullRequest, process: Process) -> Iterator[PullResult]:
         """Execute a query on a free worker; read the result inside the context."""
-        process.state = ProcessState.WAITING
-        self._wait()
-        worker, is_done = None, False
+        self.slots.take(process)
         try:
-            worker = self._take()
-            self._running.append(worker)
-            process.assign(worker.pid)
-            process.on_kill(worker.end)
-            process.check()
-            seconds = request.settings.query.pull_timeout.total_seconds()
-            deadline = time.monotonic() + seconds + _GRACE if seconds else float("inf")
-            frames = _frames(worker, request, deadline, process)
-            state = next(frames)
-            batches = _Batches(frames)
-            yield PullResult(state, batches)
-            is_done = batches.ended
-        except HeadraceError as error:
-            is_done = not isinstance(error, PullQueryKilled | QueryTimeLimitExceeded | QueryKilled)
+            execution = self._begin(request, process)
+        except BaseException:
+            self.slots.release(process.principal)
             raise
+        try:
+            yield execution.pulled()
+        finally:
+            execution.stop()
+
+    def _begin(self, request: PullRequest, process: Process) -> _Execution:
+        """Let a worker begin a query; a thread of its own receives the result."""
+        process.check()
+        worker = self._take()
+        spool = ResultSpool(self._settings.storage.data, self.budget, process.principal)
+        execution = _Execution(worker, request, process, spool)
+        self._running.append(worker)
+        process.assign(worker.pid)
+        process.on_kill(execution.end)
+        try:
+            threading.Thread(target=self._receive, args=(execution,), name="pull worker", daemon=True).start()
+        except RuntimeError:  # the system has no more threads
+            self._running.remove(worker)
+            self._put_back(worker, is_done=False)
+            raise
+        return execution
+
+    def _receive(self, execution: _Execution) -> None:
+        worker, is_done = execution.worker, False
+        try:
+            is_done = execution.receive()
         finally:
             try:
-                process.detach()  # from here on nobody kills the worker for this query
-                if worker is not None:
-                    self._running.remove(worker)
-                    self._put_back(worker, is_done)
+                self._running.remove(worker)
+                self._put_back(worker, is_done)
             finally:
-                self._free.release()
-
-    def _wait(self) -> None:
-        """Wait until a worker is free, for a short time, and not behind too many others."""
-        if self._free.acquire(blocking=False):
-            return
-        with self._lock:
-            if self._waiting >= _WAITING_PER_WORKER * self.count:
-                raise _busy(self.count)
-            self._waiting += 1
-        try:
-            if not self._free.acquire(timeout=_WAIT_SECONDS):
-                raise _busy(self.count)
-        finally:
-            with self._lock:
-                self._waiting -= 1
+                self.slots.release(execution.process.principal)
 
     def _take(self) -> PullWorker:
         with self._lock:
@@ -216,47 +141,87 @@ class PullWorkers:
             worker.close()
 
 
-class _Batches:
-    """The batches of rows, and whether they were read to their end, so that the worker is free again."""
+class _Execution:
+    """A query on a worker. One thread receives its result, another reads it, and any ends it."""
 
-    def __init__(self, frames: Generator[Any]) -> None:
-        self._frames = frames
-        self.ended = False
+    def __init__(self, worker: PullWorker, request: PullRequest, process: Process, spool: ResultSpool) -> None:
+        self.worker, self.process = worker, process
+        self._request, self._spool = request, spool
+        self._lock = threading.Lock()
+        self._has_worker, self._is_killed = True, False
+        seconds = request.settings.query.pull_timeout.total_seconds()
+        self._deadline = time.monotonic() + seconds + _GRACE if seconds else math.inf
 
-    def __iter__(self) -> _Batches:
-        return self
+    def pulled(self) -> PullResult:
+        """The result, from its first frame on."""
+        begin = self._spool.take()
+        assert begin is not None, "a result has a state"
+        return PullResult(pickle.loads(begin), self._batches())
 
-    def __next__(self) -> list[ResultRow]:
+    def _batches(self) -> Iterator[list[ResultRow]]:
+        while (batch := self._spool.take()) is not None:
+            yield pickle.loads(batch)
+
+    def receive(self) -> bool:
+        """Move the result from the worker to the spool; returns whether the worker can execute another query."""
+        failure: HeadraceError | None = None
         try:
-            return next(self._frames)
-        except StopIteration:
-            self.ended = True
-            raise
+            self.worker.send(self._request)
+            is_done = self._move()
+        except Exception as error:
+            failure = self._failure(error)
+            is_done = isinstance(error, HeadraceError) and not isinstance(
+                error, PullQueryKilled | QueryTimeLimitExceeded | QueryKilled
+            )
+        with self._lock:  # from here on nobody kills the worker for this query
+            self._has_worker = False
+            is_done = is_done and not self._is_killed  # it may have returned everything before
+        self.process.worker = None
+        self._spool.end(failure)
+        return is_done
 
-
-def _frames(worker: PullWorker, request: PullRequest, deadline: float, process: Process) -> Generator[Any]:
-    """The state, then the batches."""
-    worker.send(request)
-    try:
+    def _move(self) -> bool:
+        """Whether the worker returned everything; else the query was ended, or the client has gone away."""
         while True:
-            frame, content = worker.read(deadline)
+            try:
+                frame, content = self.worker.read(self._deadline)
+            except EOFError:
+                if self._spool.is_closed:
+                    return False
+                raise
             if frame is FrameType.END:
-                return
+                return True
             if frame is FrameType.FAILED:
-                raise error_from_dict(content)
-            yield content
-    except TimeoutError:
-        raise _too_slow(request.settings) from None
-    except EOFError:
-        process.check()
-        raise _died(worker, request.settings) from None
+                raise error_from_dict(pickle.loads(content))
+            if not self._spool.put(content, self._deadline):
+                return False
 
+    def _failure(self, error: Exception) -> HeadraceError:
+        match error:
+            case HeadraceError():
+                return error
+            case TimeoutError():
+                return _too_slow(self._request.settings)
+            case EOFError():
+                return _died(self.worker.close(), self._request.settings)
+        _logger.exception("the result of a pull query could not be received")
+        return QueryFailed(f"the pull query failed: {error!r}", fix="see the server's log")
 
-def _busy(count: int) -> ServerBusy:
-    return ServerBusy(
-        f"all {count} pull workers are busy with queries that are no key lookups",
-        fix="try again later, look up rows by their keys, or raise the setting query.pull_workers",
-    )
+    def end(self, reason: QueryEnded) -> None:
+        """End it for a reason, which its reader gets."""
+        self._spool.fail(reason)
+        self._kill()
+
+    def stop(self) -> None:
+        """End it when the reader has read enough."""
+        self._spool.close()
+        self._kill()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if self._has_worker:
+                self._is_killed = True
+                self.worker.kill()
 
 
 def _too_slow(settings: Settings) -> QueryTimeLimitExceeded:
@@ -265,13 +230,13 @@ def _too_slow(settings: Settings) -> QueryTimeLimitExceeded:
     return QueryTimeLimitExceeded(f"the query took more than {seconds:g} s", fix=fix)
 
 
-def _died(worker: PullWorker, settings: Settings) -> HeadraceError:
-    code = worker.close()
+def _died(code: int | None, settings: Settings) -> HeadraceError:
+    """The error for a worker that ended with a code, or by a signal."""
     if code == -signal.SIGXCPU:
         seconds = settings.query.pull_max_cpu.total_seconds()
         fix = "restrict the query with WHERE or LIMIT, or raise the setting query.pull_max_cpu"
         return QueryTimeLimitExceeded(f"the query used more than {seconds:g} s of processor time", fix=fix)
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+    how = "without a word" if code is None else f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
     _logger.warning("a pull worker ended %s in the middle of a query", how)
     return PullQueryKilled(
         f"the process of the query ended {how}",

@@ -18,7 +18,16 @@ from headrace.contracts import Topic, TopicSpec
 from headrace.control.serving.processes import Process, ProcessKind
 from headrace.control.serving.pull_protocol import PullRequest
 from headrace.control.serving.pull_workers import PullWorkers
-from headrace.errors import HeadraceError, PullQueryKilled, QueryTimeLimitExceeded, QueryTooLarge, ServerBusy
+from headrace.control.serving.result_spool import FILE_BYTES
+from headrace.errors import (
+    HeadraceError,
+    PullQueryKilled,
+    QueryKilled,
+    QueryTimeLimitExceeded,
+    QueryTooLarge,
+    ServerBusy,
+    TooManyRequests,
+)
 from headrace.plan.serialization import no_setup, serialize_plan
 from headrace.settings import Settings
 from tests.unit.control.serving.test_limits import CATALOG, PADS, SERIES, SOURCE
@@ -124,18 +133,59 @@ def test_a_result_that_is_not_read_to_its_end_frees_the_worker(workers: PullWork
     assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
 
 
+def test_a_worker_is_free_before_its_result_is_read(workers: PullWorkers, settings: Settings) -> None:
+    long = request("SELECT ID, LPAD(S, 100000, 'x') AS P FROM T;", settings)  # 10 MB
+    with workers.execute(long, process()) as result:
+        wait_until(lambda: not workers.slots.running)
+        assert workers.budget.used > 0
+        assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+        assert sum(len(row.text) for batch in result.batches for row in batch) > 100 * 100_000
+    assert workers.budget.used == 0
+
+
+def test_a_killed_query_whose_worker_is_free_ends_and_the_worker_goes_on(
+    workers: PullWorkers, settings: Settings
+) -> None:
+    killed = process()
+    with workers.execute(request("SELECT ID, S FROM T;", settings), killed) as result:
+        wait_until(lambda: not workers.slots.running)
+        with workers.execute(slow(settings), process()):
+            (busy,) = workers.running
+            killed.kill(QueryKilled("the query was ended", fix="-"))
+            assert (workers.running, killed.worker) == ([busy], None)
+            os.kill(busy, 0)  # it is alive
+        with pytest.raises(QueryKilled):
+            next(iter(result.batches))
+
+
+def test_a_query_without_room_for_its_result_waits_for_its_client(workers: PullWorkers, settings: Settings) -> None:
+    long = request("SELECT ID, LPAD(S, 100000, 'x') AS P FROM T;", settings)
+    assert workers.budget.take("bob", FILE_BYTES // 2)
+    assert workers.budget.take("alice", FILE_BYTES // 2)
+    try:
+        with workers.execute(long, process()) as result:
+            wait_until(lambda: bool(workers.running))
+            assert len([row for batch in result.batches for row in batch]) == 100
+    finally:
+        for user in ("alice", "bob"):
+            workers.budget.give_back(user, FILE_BYTES // 2)
+
+
 def test_a_worker_that_cannot_be_replaced_at_once_leaves_its_slot_free(
     workers: PullWorkers, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError("Resource temporarily unavailable")
 
-    with (
-        monkeypatch.context() as full,
-        workers.execute(request("SELECT ID, S FROM T;", settings), process()) as result,
-    ):
-        assert next(iter(result.batches))
-        full.setattr(subprocess, "Popen", refuse)  # the worker is not free, and is ended
+    killed = process()
+    assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+    with monkeypatch.context() as full:
+        full.setattr(subprocess, "Popen", refuse)
+        with workers.execute(slow(settings), killed) as result:
+            killed.kill(QueryKilled("the query was ended", fix="-"))
+            with pytest.raises(QueryKilled):
+                next(iter(result.batches))
+        wait_until(lambda: not workers.slots.running)
     assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
 
 
@@ -145,7 +195,7 @@ def test_more_queries_than_can_wait_are_refused_at_once(workers: PullWorkers, se
     def run() -> None:
         try:
             pulled(workers, slow(settings, query_pull_timeout=timedelta(seconds=1)))
-        except ServerBusy:
+        except (ServerBusy, TooManyRequests):
             outcomes.append("refused")
         except HeadraceError:
             outcomes.append("ended")
