@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ PADS = f"SELECT {COLUMNS} FROM names WHERE id = 1;"
 MASK = "SELECT LEN(MASK(LPAD(name, 16000000, 'xY1-'))) AS n FROM names WHERE id = 1;"
 NESTED = "x => REDUCE(GENERATE_SERIES(1, 1000), 0, (s, y) => s + y)"
 SLOW = f"SELECT REDUCE(TRANSFORM(GENERATE_SERIES(1, 4000), {NESTED}), 0, (s, x) => s + x) AS n FROM names;"
+LONG = f"SELECT {', '.join(f'MASK(LPAD(name, 2000000, CAST({n} AS STRING))) AS c{n}' for n in range(20))} FROM names;"
 LOOKUP = "SELECT name FROM names WHERE id = 1;"
 
 
@@ -94,6 +97,23 @@ def test_a_query_ends_when_its_client_goes_away(server: AttackedServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=_BOUND_SECONDS) as wire:
         wire.sendall(b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         wait_until(lambda: any(one["worker"] for one in _processes(server)))
+    wait_until(lambda: not _processes(server))
+
+
+@pytest.mark.attack("clients that ask for long results and read nothing", "the workers are free at once")
+def test_clients_that_read_nothing_hold_no_worker(server: AttackedServer) -> None:
+    body = json.dumps({"ksql": LONG}).encode()
+    head = b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with ExitStack() as wires:
+        for _ in range(4):  # more than there are workers
+            wire = wires.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=_BOUND_SECONDS))
+            wire.sendall(head + body)
+            wait_until(lambda wire=wire: bool(wire.recv(1)))
+        wait_until(lambda: not any(one["worker"] for one in _processes(server)))
+        assert len(_processes(server)) == 4
+        began = time.monotonic()
+        assert _pulled(server, "SELECT COUNT(*) AS n FROM names;").status == 200
+        assert time.monotonic() - began < _HEALTHY_SECONDS
     wait_until(lambda: not _processes(server))
 
 

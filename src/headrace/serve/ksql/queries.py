@@ -14,7 +14,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from starlette.requests import Request
@@ -29,13 +29,14 @@ from headrace.control.serving.processes import Process
 from headrace.control.serving.push import PushSubscription, is_stateless
 from headrace.control.statements.permissions import can_see_all_rows
 from headrace.control.statements.runtime import OFFSET_RESET
-from headrace.errors import HeadraceError, QueryKilled, UnknownQuery
+from headrace.errors import HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.quotas import charge_rows, open_stream
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
+from headrace.serve.ksql.client_work import ClientWork
 from headrace.serve.ksql.response_formats import (
     ARRAY,
     OBJECTS,
@@ -55,7 +56,6 @@ PULL_READ_GRACE = 30.0
 WANTS_NOTICES, NOTICES = "headrace-notices", "headrace-notice"
 """Headers: a request that has the first gets the second if the result may be incomplete."""
 Body = Mapping[str, Any]
-Result = TypeVar("Result")
 _logger = logging.getLogger(__name__)
 
 
@@ -92,9 +92,21 @@ class QueryEndpoints:
     async def _respond(
         self, request: Request, statement: StatementRequest, shape: ResponseFormat, printed: ResponseFormat
     ) -> Response:
-        rights, wants_notices = request_rights(request), WANTS_NOTICES in request.headers
-        principal = rights.principal.name
-        run = partial(self._admission.run, WorkClass.PULL, principal)
+        rights = request_rights(request)
+        with ClientWork(request, self._admission, rights.principal.name) as client:
+            return await self._answered(request, client, rights, statement, shape, printed)
+
+    async def _answered(
+        self,
+        request: Request,
+        client: ClientWork,
+        rights: Rights,
+        statement: StatementRequest,
+        shape: ResponseFormat,
+        printed: ResponseFormat,
+    ) -> Response:
+        wants_notices, principal = WANTS_NOTICES in request.headers, rights.principal.name
+        run = partial(client.run, WorkClass.PULL)
         text, properties, variables = statement
         if not variables and not any(name.startswith("ksql.") for name in properties):
             at_once = partial(self._at_once, text, rights, shape, wants_notices=wants_notices)
@@ -108,12 +120,12 @@ class QueryEndpoints:
         select = await run(partial(self._node.plan_transient_query, *statement, rights=rights))
         if isinstance(select, TopicPrinter):
             return await self._printed(select, printed, principal)
-        headers = await run(self._notices, select, rights) if wants_notices else {}
+        headers = await run(partial(self._notices, select, rights)) if wants_notices else {}
         if select.push:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
             response = await self._pushed(select, shape, principal, from_beginning=from_beginning)
         else:
-            response = await self._pulled(request, select, shape, principal)
+            response = await self._pulled(client, select, shape, principal)
         response.headers.update(headers)
         return response
 
@@ -146,15 +158,13 @@ class QueryEndpoints:
             return Response(content, headers=headers, media_type=shape.content_type)
 
     async def _pulled(
-        self, request: Request, select: TransientSelect, shape: ResponseFormat, principal: str
+        self, client: ClientWork, select: TransientSelect, shape: ResponseFormat, principal: str
     ) -> Response:
         """Most results are short: they are computed on a thread in one go."""
         seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
-        processes: list[Process] = []
-        parts = self._parts(select, shape, processes.append)
-        work = self._admission.run(WorkClass.PULL, principal, lambda: list(itertools.islice(parts, 2)))
-        begun = await _while_connected(request, processes, work)
+        parts = self._parts(select, shape, client.begun)
+        begun = await client.run(WorkClass.PULL, lambda: list(itertools.islice(parts, 2)))
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
         following = partial(self._admission.run_started, WorkClass.PULL, principal, next, parts, None)
@@ -217,20 +227,6 @@ class QueryEndpoints:
         """The name of a query. ksqlDB calls push queries that share their work scalable."""
         begun = "SCALABLE_PUSH_QUERY" if select.push and shared and is_stateless(select) else select.query.id
         return f"{begun}_{next(self._numbers)}"
-
-
-async def _while_connected(request: Request, processes: list[Process], work: Awaitable[Result]) -> Result:
-    """The result of work before the response begins. If the client goes away, its query is ended."""
-    working, disconnected = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait({working, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            for process in processes:
-                process.kill(QueryKilled("the client went away", fix="send the query again"))
-        return await working
-    finally:
-        disconnected.cancel()
-        working.cancel()
 
 
 class PullResponse(StreamingResponse):

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from headrace.access.authorization import ALL_RIGHTS
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.control.serving import push
@@ -64,6 +65,12 @@ class Client:
             for key, row in rows
         ]
         self.node.log.append([Append(topic, records)])
+
+    def queued_pulls(self) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("GET", "/metrics")
+        name, lines = 'headrace_work_queued{class="pull"', connection.getresponse().read().decode().splitlines()
+        return sum(int(float(line.split()[-1])) for line in lines if line.startswith(name))
 
     def settle(self, table: str = "PAGES", topic: str = "pages") -> None:
         ends = {partition: bounds.end for partition, bounds in self.node.log.bounds(topic).items()}
@@ -245,8 +252,10 @@ class SlowNode(Node):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.begun, self.free, plan = threading.Event(), threading.Event(), self.plan_transient_query
+        self.texts: list[str] = []
 
         def planned(text: str, *args: Any, **named: Any) -> Any:
+            self.texts.append(text)
             if "slow" in text:
                 self.begun.set()
                 self.free.wait(30)
@@ -266,6 +275,27 @@ def test_a_push_query_can_be_closed_while_the_quota_of_queries_is_used_up(tmp_pa
             assert client.post("/close-query", {"queryId": query}).status == 200
             client.node.free.set()
             assert slow.result(30)[0] == 400
+
+
+def test_a_query_whose_client_leaves_before_its_turn_never_runs(tmp_path: Path) -> None:
+    scans = {"ksql.query.pull.table.scan.enabled": True}
+    texts = [f"SELECT * FROM {name};" for name in ("slow", "pages", "clicks")]
+    with serving(tmp_path, SlowNode, server_max_pulls_running=1) as client, ThreadPoolExecutor(2) as pool:
+        assert isinstance(client.node, SlowNode)
+        slow = pool.submit(client.query, texts[0])
+        assert client.node.begun.wait(30)
+        body = json.dumps({"ksql": texts[1], "streamsProperties": scans}).encode()
+        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as wire:
+            wire.sendall(b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+            wait_until(lambda: client.queued_pulls() == 1)
+        wait_until(lambda: client.queued_pulls() == 0)
+        assert not client.node.free.is_set()  # it gave up its place before anything was free
+        last = pool.submit(client.query, texts[2], **scans)
+        wait_until(lambda: client.queued_pulls() == 1)
+        client.node.free.set()
+        assert (slow.result(30)[0], last.result(30)[0]) == (400, 200)
+        assert client.node.texts == [texts[0], texts[2]]
+        assert client.node.processes.visible(ALL_RIGHTS) == []
 
 
 def test_equal_push_queries_share_one_feed(client: Client) -> None:
