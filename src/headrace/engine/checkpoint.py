@@ -28,6 +28,8 @@ from headrace.plan.nodes import Query
 from headrace.private_folder import make_private
 
 VERSION = 4
+_STATE_FILE = re.compile(r"\.?(\d+)[._]")
+"""Changes and snapshots of a store, and their checksums: 8.changelog, .8.zip.crc. Batch 7 writes version 8."""
 _SCHEMAS = re.compile(r'"file:[^"]*(/_stateSchema/[^"]*)"')
 _logger = logging.getLogger(__name__)
 
@@ -213,8 +215,26 @@ class Checkpoint:
         """Removes a batch as if it had not started. It must be the last one, and not committed."""
         if batch == 0:  # Spark starts no new query if its state exists already
             shutil.rmtree(self.spark / "state", ignore_errors=True)
+        self._remove_state_of(batch)
         for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the file is still valid
             (self.spark / "offsets" / name).unlink(missing_ok=True)
+
+    def shorten_batch(self, batch: int, position: Any) -> None:
+        """Lets a batch end at an earlier position. It must be the last one, and not committed; no query may run."""
+        self._remove_state_of(batch)
+        self.write_position(batch, position)
+
+    def _remove_state_of(self, batch: int) -> None:
+        """Removes what the tasks of a batch have stored, before the batch is changed.
+
+        The tasks that come to their end store the state after the batch, and Spark may write a snapshot of it, although
+        the batch fails. The next attempt reads other records under the same number and replaces the changes, but not
+        that snapshot, from which a later start would resume.
+        """
+        for path in list((self.spark / "state").glob("[0-9]*/[0-9]*/**/*")):
+            version = _STATE_FILE.match(path.name)
+            if version is not None and int(version[1]) > batch:
+                path.unlink(missing_ok=True)
 
     def write_position(self, batch: int, position: Any) -> None:
         """Changes the source's offset at the end of a batch. No query may run."""

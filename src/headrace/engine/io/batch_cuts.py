@@ -148,7 +148,7 @@ class KafkaCuts:
         return None
 
     def shorten(self, checkpoint: Checkpoint, batch: int, end: Any) -> None:
-        checkpoint.write_position(batch, end)
+        checkpoint.shorten_batch(batch, end)
 
     def _parts(self, after: Any, end: Any) -> list[tuple[str, str, int, int]]:
         """Topic, partition, and the range of offsets; records that retention has removed do not count."""

@@ -82,12 +82,20 @@ class FakeQuery:
                 started = committed + 1
                 (self.checkpoint.spark / "offsets" / str(started)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
             values = self.values(after, self.checkpoint.position(started))
+            self.write_state(started, values)
             if self.bad & set(values):
                 count_failure(self.checkpoint.folder, error)
                 return False
             self.processed += values
             (self.checkpoint.spark / "commits" / str(started)).write_text("v1\n{}")
         return True
+
+    def write_state(self, batch: int, values: list[bytes]) -> None:
+        """A task stores the state, also of a batch that fails: no other attempt's may be there."""
+        snapshot, content = self.checkpoint.spark / "state" / "0" / "0" / f"{batch + 1}.zip", b" ".join(values)
+        snapshot.parent.mkdir(parents=True, exist_ok=True)
+        assert not snapshot.exists() or snapshot.read_bytes() == content
+        snapshot.write_bytes(content)
 
     def run_until_done(self, starts: int = 200) -> None:
         while not self.run():
@@ -223,7 +231,7 @@ def test_a_search_goes_on_after_a_crash_at_any_place(
 
         return changed
 
-    for name in ("write_note", "write_position", "discard_batch", "move_start"):
+    for name in ("write_note", "write_position", "shorten_batch", "discard_batch", "_remove_state_of", "move_start"):
         monkeypatch.setattr(Checkpoint, name, crashing(getattr(Checkpoint, name)))
     done = False
     while not done:
