@@ -78,9 +78,10 @@ class FailureEvents:
             try:
                 self._write()
                 tries = 0
-            except HeadraceError as error:
+            except Exception as error:  # also one that nobody expects must not end the thread: events would stop silently
                 tries += 1
-                _logger.warning("events of queries were not written, and are tried again: %s", error)
+                unexpected = not isinstance(error, HeadraceError)
+                _logger.warning("events of queries were not written, and are tried again: %r", error, exc_info=unexpected)
                 if self._closed.wait(_BACKOFF.pause(tries)):
                     return
 

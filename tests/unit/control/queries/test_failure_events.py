@@ -56,7 +56,10 @@ def test_failures_are_counted_and_written(log: EmbeddedLog) -> None:
     assert (stopped[0], stopped[1]["STATE"], stopped[1]["WHERE"]) == (b"b", "failed", "offset 7")
 
 
-def test_events_wait_until_the_log_takes_them(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [DiskFull("no space"), OSError("a bad disk"), ValueError("a defect")], ids=repr)
+def test_events_wait_until_the_log_takes_them(
+    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     append: Callable[..., Any] = log.append
     tries: list[int] = []
 
@@ -64,7 +67,7 @@ def test_events_wait_until_the_log_takes_them(log: EmbeddedLog, monkeypatch: pyt
         tries.append(len(appends))
         if len(tries) == 1:
             events.add("b", STOPPED, None)
-            raise DiskFull("no space")
+            raise error
         return append(appends, **options)
 
     monkeypatch.setattr(log, "append", full)
