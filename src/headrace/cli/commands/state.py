@@ -92,6 +92,7 @@ def recover(
     Example: headrace state recover server/CSAS_ORDERS_3 --resume-from-output
     """
     call: CommandContext = ctx.obj
+    from headrace.control.queries.recoverable import check_recoverable
     from headrace.engine import recovery
 
     if reprocess == resume_from_output:
@@ -99,10 +100,13 @@ def recover(
     program, _, name = query.rpartition("/")
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", program) or not re.fullmatch(r"(?!\.)[A-Za-z0-9=._-]+", name):
         raise typer.BadParameter("name the query as PROGRAM/ID", param_hint="QUERY")
+    folder = _folder(call)
+    with call.log() as log:
+        check_recoverable(log, call.settings(), query)
     if reprocess and not yes:
         typer.confirm(f"Empty the output topic of query {query}, and start over?", abort=True, err=True)
     decision = recovery.REPROCESS if reprocess else recovery.FROM_OUTPUT
-    recovery.decide(_folder(call) / program / name, recovery.Decision(decision))
+    recovery.decide(folder / program / name, recovery.Decision(decision))
     output.note(f"query {query} will {_EFFECTS[decision]} when it starts")
 
 

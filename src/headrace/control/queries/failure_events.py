@@ -78,10 +78,12 @@ class FailureEvents:
             try:
                 self._write()
                 tries = 0
-            except Exception as error:  # also one that nobody expects must not end the thread: events would stop silently
+            except Exception as error:  # an unexpected one, too: without the thread, events would be lost silently
                 tries += 1
-                unexpected = not isinstance(error, HeadraceError)
-                _logger.warning("events of queries were not written, and are tried again: %r", error, exc_info=unexpected)
+                is_defect = not isinstance(error, HeadraceError)
+                _logger.warning(
+                    "events of queries were not written, and are tried again: %s", error, exc_info=is_defect
+                )
                 if self._closed.wait(_BACKOFF.pause(tries)):
                     return
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.io.sink import EmbeddedBatchCommitter
+from headrace.engine.io.written_output import output_note
 from headrace.engine.recovery import FROM_OUTPUT, REPROCESS, Decision, decision_of
+from headrace.log.embedded import EmbeddedLog
 from tests.ksql_strategies import planned
 from tests.unit.cli.conftest import Program
 
@@ -50,3 +54,26 @@ def test_a_decision_is_stored_for_the_next_start(headrace: Program, left: Path) 
 def test_a_decision_names_a_query_of_a_program(headrace: Program, left: Path, query: str) -> None:
     assert "PROGRAM/ID" in headrace("state", "recover", query, "--resume-from-output", code=2).err
     assert "choose one" in headrace("state", "recover", "orders/CTAS_O_0", code=2).err
+
+
+def test_a_decision_about_an_unknown_query_is_refused(headrace: Program, left: Path) -> None:
+    refused = headrace("state", "recover", "orders/CTAS_0_0", "--resume-from-output", code=1).err
+    assert "unknown-query" in refused
+    assert 'did you mean "orders/CTAS_O_0"?' in refused
+    assert decision_of(left.with_name("CTAS_0_0")) is None
+    assert "state list" in headrace("state", "recover", "x/y", "--resume-from-output", code=1).err
+
+
+@pytest.mark.parametrize("program", ["server", "orders"])
+def test_a_decision_about_a_query_whose_checkpoint_is_gone_is_stored(
+    headrace: Program, left: Path, program: str
+) -> None:
+    manifest = Checkpoint(left).manifest
+    assert manifest is not None
+    with EmbeddedLog(headrace.data) as log:
+        topic = log.create_topic("o")
+        EmbeddedBatchCommitter(log, manifest.run, lambda _: output_note("CTAS_O_0", topic, None)).commit(0, [])
+    shutil.rmtree(left)
+    headrace("state", "recover", f"{program}/CTAS_O_0", "--resume-from-output")
+    assert decision_of(left.parent.with_name(program) / "CTAS_O_0") == Decision(FROM_OUTPUT)
+    assert "unknown-query" in headrace("state", "recover", f"{program}/CTAS_P_0", "--resume-from-output", code=1).err
