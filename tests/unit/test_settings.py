@@ -239,3 +239,40 @@ def test_a_limit_of_a_server_below_its_minimum_is_refused(file: Path, name: str,
             load_settings(environ={}, file=file)
     file.write_text(f"[server]\n{name} = {least}\n")
     assert getattr(load_settings(environ={}, file=file).server, name) == least
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("query.on_failing_record", "deadletter", 'did you mean "dead-letter"?'),
+        ("query.on_failing_record", "ignore", "choose dead-letter or stop"),
+        ("query.execution_mode", "nativ", 'did you mean "native"?'),
+        ("query.emit", "always", "choose per-batch or per-record"),
+        ("query.sink_topics", "types", 'did you mean "typed"?'),
+        ("query.isolation", "container", "choose shared or process"),
+        ("storage.log", "file", "choose embedded or kafka"),
+        ("views.backend", "oracle", "choose sqlite or postgres"),
+        ("auth.mode", "none", "choose local or required"),
+    ],
+)
+def test_a_value_that_is_no_choice_is_refused_with_a_suggestion(file: Path, name: str, value: str, fix: str) -> None:
+    section, _, key = name.partition(".")
+    file.write_text(f'[{section}]\n{key} = "{value}"\n')
+    with pytest.raises(BadSetting, match=f'{key} in section .{section}. cannot be "{value}"') as refused:
+        load_settings(environ={}, file=file)
+    assert refused.value.fix == fix
+
+
+def test_choices_contain_the_default() -> None:
+    for spec in declared_settings():
+        assert not spec.choices or spec.default in spec.choices, spec.key
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["key_groups = 0", "max_batch_rows = 0", "pull_workers = -1", "pull_max_rows = -1", "stop_timeout = -1"],
+)
+def test_a_setting_of_queries_below_its_minimum_is_refused(file: Path, line: str) -> None:
+    file.write_text(f"[query]\n{line}\n")
+    with pytest.raises(BadSetting, match="cannot be"):
+        load_settings(environ={}, file=file)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import BadSetting, closest
+from headrace.errors import BadSetting, closest, suggestion
 from headrace.settings.sections import SECTIONS, Settings, SettingSpec, declared_settings, find_setting
 from headrace.settings.values import parse_value
 
@@ -217,10 +217,19 @@ def _value(spec: SettingSpec, raw: Any, layer: _Layer) -> Any:
         value = _parsed(spec, raw)
         if spec.least is not None and value < spec.least:
             raise ValueError(f"it is at least {spec.least}")
-        return value
+        if isinstance(value, timedelta) and value < timedelta(0):
+            raise ValueError("a duration is not negative")
     except (TypeError, ValueError) as error:
         what = f"setting {layer.spell(spec)} cannot be {raw!r}: {error}"
         raise BadSetting(what, where=layer.where, fix=spec.doc) from error
+    if spec.choices and value not in spec.choices:
+        what = f'setting {layer.spell(spec)} cannot be "{value}"'
+        raise BadSetting(what, where=layer.where, fix=suggestion(value, spec.choices, _choose(spec.choices)))
+    return value
+
+
+def _choose(choices: Sequence[str]) -> str:
+    return f"choose {', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _parsed(spec: SettingSpec, raw: Any) -> Any:

@@ -12,8 +12,11 @@ from headrace.errors import BadSetting
 from headrace.settings.values import Size
 
 
-def setting(default: Any, doc: str, *, secret: bool = False, least: int | None = None) -> Any:
-    return field(default=default, metadata={"doc": doc, "secret": secret, "least": least})
+def setting(
+    default: Any, doc: str, *, secret: bool = False, least: int | None = None, choices: tuple[str, ...] = ()
+) -> Any:
+    """A setting; `least` is the minimum of a number, `choices` are all values that a text may have."""
+    return field(default=default, metadata={"doc": doc, "secret": secret, "least": least, "choices": choices})
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class StorageSettings:
     """The data folder and the embedded log."""
 
     data: Path = setting(Path("headrace-data"), "Folder of the embedded log, checkpoints and log files.")
-    log: str = setting("embedded", "Which log to use: embedded or kafka.")
+    log: str = setting("embedded", "Which log to use: embedded or kafka.", choices=("embedded", "kafka"))
     linger: timedelta = setting(
         timedelta(0), "How long a producer waits for more records before it commits, so that they share one commit."
     )
@@ -60,7 +63,7 @@ class SparkSettings:
 
     master: str = setting("local[2]", "Spark master URL.")
     driver_memory: Size = setting(Size(2 << 30), "Heap of the Spark driver.")
-    shuffle_partitions: int = setting(2, "Partitions after a shuffle; a few are enough on one machine.")
+    shuffle_partitions: int = setting(2, "Partitions after a shuffle; a few are enough on one machine.", least=1)
 
 
 @dataclass(frozen=True)
@@ -73,20 +76,24 @@ class QuerySettings:
         "compute with the same results is refused), auto (native where possible, record otherwise; a query that has "
         "started keeps its mode) or realtime (latency of milliseconds, from Kafka to Kafka, at least once, for queries "
         "that process each record independently; others are refused).",
+        choices=("auto", "record", "native", "realtime"),
     )
     emit: str = setting(
         "per-batch",
         "Which changes of a table a query emits: per-batch (the last change of each key in a micro-batch) or "
         "per-record (every change).",
+        choices=("per-batch", "per-record"),
     )
     sink_topics: str = setting(
         "raw",
         "How topics that queries create store their records: raw (bytes in the formats of the statement, for any "
         "reader) or typed (columns with a schema, which other queries read and write fastest). Embedded log only.",
+        choices=("raw", "typed"),
     )
     key_groups: int = setting(
         4,
         "Number of key groups into which a query in record mode divides its keys; fixed when the query first starts.",
+        least=1,
     )
     suspend_after: timedelta = setting(
         timedelta(minutes=5),
@@ -97,16 +104,18 @@ class QuerySettings:
         "A stopped query has this long to finish its batch. Then the batch is ended by force, and repeated when "
         "the query starts again.",
     )
-    max_batch_rows: int = setting(1_000_000, "Maximum number of rows in one micro-batch.")
+    max_batch_rows: int = setting(1_000_000, "Maximum number of rows in one micro-batch.", least=1)
     on_failing_record: str = setting(
         "dead-letter",
         "What becomes of a record at which a query fails every time, for example because it ends its Python process: "
         "dead-letter (the query continues without it) or stop (the query fails and waits for RESUME).",
+        choices=("dead-letter", "stop"),
     )
     isolation: str = setting(
         "shared",
         "Where queries run: shared (all in one process with one Spark) or process (each in its own process with its "
         "own Spark and memory, so that one that crashes does not affect the others).",
+        choices=("shared", "process"),
     )
     realtime_checkpoint_interval: timedelta = setting(
         timedelta(minutes=1),
@@ -114,7 +123,7 @@ class QuerySettings:
         "crash, the records since the last checkpoint are processed again; a stop waits for the next checkpoint.",
     )
     pull_timeout: timedelta = setting(timedelta(minutes=1), "How long a pull query may take; 0: no limit.")
-    pull_max_rows: int = setting(1_000_000, "How many rows a pull query may return; 0: no limit.")
+    pull_max_rows: int = setting(1_000_000, "How many rows a pull query may return; 0: no limit.", least=0)
     pull_max_bytes: Size = setting(
         Size(256 << 20),
         "How large the result of a pull query may be, and what its functions may create for 1,000 rows; 0: no limit.",
@@ -123,6 +132,7 @@ class QuerySettings:
         2,
         "How many processes execute heavy pull queries, which are no key lookups or call functions that can grow their "
         "input; 0: the server itself does.",
+        least=0,
     )
     pull_max_memory: Size = setting(
         Size(512 << 20), "How much memory a heavy pull query may take in its process; 0: no limit."
@@ -134,6 +144,7 @@ class QuerySettings:
         1_000,
         "How many push queries (EMIT CHANGES, PRINT) may run at the same time; one user may have as many as stay free "
         "for the others. 0: no limit.",
+        least=0,
     )
 
 
@@ -156,9 +167,11 @@ class ServerSettings:
         "Addresses and networks of proxies, separated by commas. Their headers X-Forwarded-For and X-Forwarded-Proto "
         "count, those of others never do. Clients behind a proxy must authenticate.",
     )
-    max_connections: int = setting(800, "How many connections may be open at the same time; 0: no limit.")
+    max_connections: int = setting(800, "How many connections may be open at the same time; 0: no limit.", least=0)
     max_connections_per_address: int = setting(
-        400, "How many connections one client may have open; an IPv6 /64 is one client. 0: no limit."
+        400,
+        "How many connections one client may have open; an IPv6 /64 is one client. 0: no limit.",
+        least=0,
     )
     max_new_connections_per_address: int = setting(
         100,
@@ -206,6 +219,7 @@ class AuthSettings:
         "local",
         "Which clients must authenticate: local (without credentials, clients on this machine read and write data, and "
         "create and drop things of their own) or required (all clients send a token, a password or a session).",
+        choices=("local", "required"),
     )
     token_secret: str = setting(
         "", "Key that signs tokens, at least 32 bytes; by default a file in the data folder.", secret=True
@@ -235,7 +249,9 @@ class ViewsSettings:
     """The store of materialized views."""
 
     backend: str = setting(
-        "sqlite", "Where materialized views are stored: sqlite (files in the data folder) or postgres."
+        "sqlite",
+        "Where materialized views are stored: sqlite (files in the data folder) or postgres.",
+        choices=("sqlite", "postgres"),
     )
     postgres_url: str = setting(
         "",
@@ -321,6 +337,7 @@ class SettingSpec:
     doc: str
     secret: bool
     least: int | None
+    choices: tuple[str, ...]
 
     @property
     def key(self) -> str:

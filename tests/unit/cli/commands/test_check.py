@@ -204,7 +204,7 @@ def test_the_execution_mode_depends_on_the_settings(headrace: Program, script: P
     for name in ("sink_topics", "emit", "execution_mode"):
         config.write_text(f'[query]\n{name} = "other"\n')
         error = headrace("explain", "a.ksql", code=1).err
-        assert error.startswith(f'bad-setting: setting "query.{name}" cannot be "other"')
+        assert error.startswith(f'bad-setting: setting {name} in section [query] cannot be "other"')
 
 
 def test_the_execution_mode_depends_on_the_existing_topics(headrace: Program, script: Path) -> None:
