@@ -31,8 +31,16 @@ class RecordFailed(Stop, code="record-failed"):
     """A query fails whenever it processes a certain record."""
 
 
+class RecordsKeepFailing(RecordFailed, code="records-keep-failing"):
+    """Several records in a row made a query fail: probably something else does."""
+
+
 class OutOfMemory(ProcessLost, code="out-of-memory"):
     """A query's worker process died because it ran out of memory."""
+
+
+class SparkOutOfMemory(OutOfMemory, code="spark-out-of-memory"):
+    """The Spark process that several queries share ran out of memory; any of them may be the cause."""
 
 
 class StateUnreadable(Stop, code="state-unreadable"):

@@ -21,10 +21,10 @@ from headrace.contracts import Log
 from headrace.control.workers.protocol import CommandType, QueryAssignment, WorkerCommand, WorkerConfig
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.query import RunningQuery, start_query
-from headrace.engine.spark.failures import failure_of
+from headrace.engine.spark.failures import RAISE_MEMORY, failure_of
 from headrace.engine.spark.session import SparkSession, spark_has_stopped, spark_session, stop_spark
 from headrace.engine.task_report import TaskReport
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, OutOfMemory, SparkOutOfMemory
 from headrace.log import open_log
 from headrace.log.kafka.jars import spark_jars
 
@@ -108,15 +108,21 @@ class QueryThread:
         try:
             self._run_query()
         except HeadraceError as error:
-            self._worker.report(self.name, failed=error.as_dict())
+            self._report_failure(error)
         except Exception as error:
             traceback.print_exc()  # into Spark's log
-            failure = failure_of(error, self.name, self._assignment.folder)
-            self._worker.report(self.name, failed=failure.as_dict())
+            self._report_failure(failure_of(error, self.name, self._assignment.folder))
         self._worker.forget(self)
         self._worker.report(self.name, stopped=True)
         if self._worker.config.single_query or spark_has_stopped():
             self._worker.exit()
+
+    def _report_failure(self, failure: HeadraceError) -> None:
+        if self._worker.config.single_query and isinstance(
+            failure, SparkOutOfMemory
+        ):  # no other query can be the cause
+            failure = OutOfMemory(f"query {self.name} ran out of memory", where=failure.where, fix=RAISE_MEMORY)
+        self._worker.report(self.name, failed=failure.as_dict())
 
     def _run_query(self) -> None:
         assignment, worker = self._assignment, self._worker

@@ -8,11 +8,14 @@ by its records, and so is the half that fails, until only one record is left: so
 binary digits. If that record fails `RECORD_ATTEMPTS` times, the query continues after it: the record becomes a dead
 letter, or the query fails with `record-failed`.
 
-Only failures that a record may have caused are counted: those of Python workers and of their code. A checkpoint holds
-what is known in two files, so that a restart of the server continues where it was:
+Only failures that a record may have caused are counted: those of Python workers and of their code. They may still have
+another cause, such as a missing library or a sink that cannot be reached; then every record fails. So a query that has
+left out `LEFT_OUT_IN_A_ROW` records, with no committed batch in between, leaves out no more: it stops with
+`records-keep-failing`. A checkpoint holds what is known in two files, so that a restart of the server continues where
+it was:
 
     failing.json     the batch: how often it failed, and the part that is tried
-    skipped.json     the records that were left out
+    skipped.json     the records that were left out, each with the last batch that was committed before
 """
 
 from __future__ import annotations
@@ -28,15 +31,33 @@ from headrace.contracts import Append, Log, dead_letter_topic
 from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.io.batch_cuts import BatchCuts, RecordPlace, batch_cuts
-from headrace.errors import HeadraceError, OutOfMemory, PythonWorkerLost, RecordFailed, StateUnreadable, TaskFailed
+from headrace.errors import (
+    HeadraceError,
+    OutOfMemory,
+    PythonWorkerLost,
+    RecordFailed,
+    RecordsKeepFailing,
+    SparkOutOfMemory,
+    StateUnreadable,
+    TaskFailed,
+)
 from headrace.record import Record
 
 BATCH_ATTEMPTS = 3
 """Failures of a batch before it is bisected."""
 RECORD_ATTEMPTS = 4
 """Failures of a single record before it is left out."""
+LEFT_OUT_IN_A_ROW = 3
+"""Records that are left out with no committed batch in between, before the query stops."""
 CAUSED_BY_RECORDS = (PythonWorkerLost, TaskFailed, OutOfMemory)
-"""Failures that a record may have caused. A lost Spark process may be another query's fault."""
+"""Failures that a record may have caused."""
+CAUSED_BY_OTHERS = (SparkOutOfMemory,)
+"""Exceptions to them: failures that may be another query's fault, as a lost Spark process is."""
+_LIKELY_CAUSES = {
+    PythonWorkerLost.code: "a library that ends its process, or too little memory for Python",
+    OutOfMemory.code: "too little memory",
+}
+_LIKELY_CAUSE = "code that fails for every record, a missing library, or a system that it cannot reach"
 DEAD_LETTER, STOP = "dead-letter", "stop"
 _FAILING, _SKIPPED = "failing.json", "skipped.json"
 _NARROWED = "batch %s of query %s failed again: %s of its %s records are tried alone"
@@ -66,11 +87,21 @@ class FailingBatch:
         return self.records > 1
 
 
+@dataclass(frozen=True)
+class SkippedRecord:
+    """A record that was left out; `committed` is the last batch before, None if an earlier version left it out."""
+
+    place: RecordPlace
+    committed: int | None = None
+
+
 def count_failure(folder: Path, error: HeadraceError) -> bool:
     """Counts a failure of a query's batch; whether that has brought the search for a record on."""
     checkpoint = Checkpoint(folder)
     manifest, committed = checkpoint.manifest, checkpoint.last_committed()
-    if manifest is None or manifest.execution_mode == REALTIME or not isinstance(error, CAUSED_BY_RECORDS):
+    if manifest is None or manifest.execution_mode == REALTIME:
+        return False
+    if not isinstance(error, CAUSED_BY_RECORDS) or isinstance(error, CAUSED_BY_OTHERS):
         return False
     if checkpoint.last_started() <= committed:
         return False
@@ -101,13 +132,21 @@ def _parsed(document: Any) -> FailingBatch:
     return failing
 
 
-def read_skipped(checkpoint: Checkpoint) -> list[RecordPlace]:
+def read_skipped(checkpoint: Checkpoint) -> list[SkippedRecord]:
     """The records that were left out, in the order in which the query would have read them."""
-    places = checkpoint.read_note(_SKIPPED) or []
+    records = checkpoint.read_note(_SKIPPED) or []
     try:
-        return [RecordPlace(**place) for place in places]
+        return [_skipped(**record) for record in records]
     except TypeError as error:
         raise checkpoint.unreadable_note(_SKIPPED) from error
+
+
+def _skipped(committed: int | None = None, **place: Any) -> SkippedRecord:
+    return SkippedRecord(RecordPlace(**place), committed)
+
+
+def _write_skipped(checkpoint: Checkpoint, records: Sequence[SkippedRecord]) -> None:
+    checkpoint.write_note(_SKIPPED, [{**asdict(one.place), "committed": one.committed} for one in records])
 
 
 @dataclass(frozen=True)
@@ -178,21 +217,38 @@ class FailingBatchResume:
     def _leave_out(self, place: RecordPlace, failing: FailingBatch, end: Any) -> None:
         """Continues after a record. After a crash in between, it fails once more, and is written only once."""
         what = f"query {self.manifest.query} failed {failing.failures} times at one record: {failing.reason}"
-        if self.on_failing_record == STOP or place.topic not in self.manifest.topics:
-            self._store(replace(failing, failures=RECORD_ATTEMPTS - 1))  # each later start tries the record once
-            raise RecordFailed(
-                what,
-                where=str(place),
-                fix='correct the code and RESUME the query; with query.on_failing_record = "dead-letter", it continues '
-                "without the record",
-            )
         skipped = read_skipped(self.checkpoint)
-        if place not in skipped[-1:]:
+        if place not in [one.place for one in skipped[-1:]]:
+            self._check_stop(place, failing, what, skipped)
             self._append_dead_letter(place, what, len(skipped))
-            self.checkpoint.write_note(_SKIPPED, [asdict(one) for one in (*skipped, place)])
+            _write_skipped(self.checkpoint, [*skipped, SkippedRecord(place, failing.committed)])
         _logger.error("%s; it is now a dead letter (%s)", what, place)
         self.checkpoint.move_start(end)
         self._forget()
+
+    def _check_stop(
+        self, place: RecordPlace, failing: FailingBatch, what: str, skipped: Sequence[SkippedRecord]
+    ) -> None:
+        """Raises if the query is to stop at the record. Each later start tries the record once."""
+        before = [one.committed for one in skipped[-LEFT_OUT_IN_A_ROW:]]
+        is_every_record = before == [failing.committed] * LEFT_OUT_IN_A_ROW
+        stops = self.on_failing_record == STOP or place.topic not in self.manifest.topics
+        if not is_every_record and not stops:
+            return
+        self._store(replace(failing, failures=RECORD_ATTEMPTS - 1))
+        if is_every_record and not stops:
+            raise RecordsKeepFailing(
+                f"{what}; it has left out the {LEFT_OUT_IN_A_ROW} records before, and committed nothing since",
+                where=str(place),
+                fix=f"the cause is probably not these records but {_LIKELY_CAUSES.get(failing.code, _LIKELY_CAUSE)}: "
+                "remove it and RESUME the query; the records left out are its dead letters",
+            )
+        raise RecordFailed(
+            what,
+            where=str(place),
+            fix='correct the code and RESUME the query; with query.on_failing_record = "dead-letter", it continues '
+            "without the record",
+        )
 
     def _append_dead_letter(self, place: RecordPlace, reason: str, number: int) -> None:
         why = {"code": RecordFailed.code, "reason": reason, "where": str(place), "query": self.manifest.query}

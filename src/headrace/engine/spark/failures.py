@@ -2,8 +2,9 @@
 
 An error of headrace that was raised in a worker arrives as text; it is parsed, so that its code, place and fix are
 preserved. Spark's process that died, or a Python worker that did not start in time, is `process-lost`; a Python worker
-that died is `python-worker-lost`, and one that ran out of memory `out-of-memory`. An error of Python in a task is
-`task-failed`, any other error `unexpected-failure`. `control.queries.restart_policy` says what follows.
+that died is `python-worker-lost`, and one that ran out of memory `out-of-memory`. If Spark's process ran out of memory,
+any of its queries may be the cause: `spark-out-of-memory`. An error of Python in a task is `task-failed`, any other
+error `unexpected-failure`. `control.queries.restart_policy` says what follows.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headrace.errors import (
     OutOfMemory,
     ProcessLost,
     PythonWorkerLost,
+    SparkOutOfMemory,
     StateUnreadable,
     TaskFailed,
     UnexpectedFailure,
@@ -46,9 +48,13 @@ _START_AGAIN = "start it again and it resumes from its checkpoint; on an overloa
 _OUT_OF_MEMORY_TEXT = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
 _OUT_OF_MEMORY = (3, 52)
 """Java's exit codes when it runs out of memory: its own, and Spark's."""
-_RAISE_MEMORY = (
+RAISE_MEMORY = (
     "raise `spark.driver_memory` or lower `query.max_batch_rows` (on Kafka a batch that has started keeps its size), "
     "then start it again: it resumes from its checkpoint"
+)
+_RAISE_SHARED_MEMORY = (
+    "raise `spark.driver_memory` or lower `query.max_batch_rows`; `query.isolation = process` shows which query needs "
+    "the memory, and lets the others run"
 )
 _EXIT_WAIT_SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"
@@ -71,11 +77,12 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         return headrace_error
     if _NO_SPACE in str(error):
         return DiskFull(f"query {query} failed: no space left on the device", where=str(folder), fix=_FREE_SPACE)
-    if _OUT_OF_MEMORY_TEXT.search(f"{error} {_stack(error)}") or (
-        is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY
-    ):
-        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_RAISE_MEMORY)
     text = f"{error} {_stack(error)}"
+    if _OUT_OF_MEMORY_TEXT.search(text):
+        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=RAISE_MEMORY)
+    if is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY:  # this query noticed it first, which says nothing
+        what = f"query {query} lost Spark's process, which ran out of memory"
+        return SparkOutOfMemory(what, where=str(folder), fix=_RAISE_SHARED_MEMORY)
     if (damage := _DAMAGED_STATE.search(text)) is not None:
         what = f"the state of query {query} is damaged: {damage[0].strip()}"
         return StateUnreadable(what, where=str(folder), fix=state_cures(folder))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from headrace.contracts import Log
 from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic, writer_name
 from headrace.engine.execution_mode import NATIVE
-from headrace.engine.io.batch_cuts import RecordPlace
-from headrace.engine.io.failing_batch import read_skipped
+from headrace.engine.io.failing_batch import SkippedRecord, read_skipped
 from headrace.engine.native.task_spec import is_final
 from headrace.errors import InputGone, LogBusy
 from headrace.log.embedded import EmbeddedLog
@@ -116,10 +115,10 @@ def _embedded(
 
 
 def _read_parts(
-    log: EmbeddedLog, topics: Sequence[str], after: int, upto: int, skipped: Sequence[RecordPlace]
+    log: EmbeddedLog, topics: Sequence[str], after: int, upto: int, skipped: Sequence[SkippedRecord]
 ) -> Iterator[list[OffsetRange]]:
     """All that a query has read; records that it left out are not among that."""
-    for at in sorted(place.sequence for place in skipped if place.sequence is not None):
+    for at in sorted(one.place.sequence for one in skipped if one.place.sequence is not None):
         if after < at <= upto:
             yield from _parts(log, topics, after, at - 1)
         after = max(after, at)

@@ -18,9 +18,12 @@ from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.io.failing_batch import FailingBatchResume, count_failure, read_failing, read_skipped
 from headrace.errors import (
     HeadraceError,
+    OutOfMemory,
     ProcessLost,
     PythonWorkerLost,
     RecordFailed,
+    RecordsKeepFailing,
+    SparkOutOfMemory,
     StateUnreadable,
     TaskFailed,
     UnexpectedFailure,
@@ -97,8 +100,8 @@ class FakeQuery:
         assert not snapshot.exists() or snapshot.read_bytes() == content
         snapshot.write_bytes(content)
 
-    def run_until_done(self, starts: int = 200) -> None:
-        while not self.run():
+    def run_until_done(self, starts: int = 200, error: HeadraceError = LOST) -> None:
+        while not self.run(error):
             assert self.starts < starts
 
     def next_end(self, after: Any, ends: Sequence[Any]) -> Any:
@@ -139,7 +142,7 @@ def test_a_record_that_always_fails_becomes_a_dead_letter(
     assert (value, headers["code"], headers["query"]) == (b"%d" % bad, "record-failed", QUERY.id)
     assert headers["where"] == f"topic s, partition 0, offset {bad}"
     assert "lost a Python worker" in headers["reason"]
-    assert [place.offset for place in read_skipped(checkpoint)] == [bad]
+    assert [one.place.offset for one in read_skipped(checkpoint)] == [bad]
 
 
 def test_several_records_that_fail_are_all_found(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
@@ -148,6 +151,53 @@ def test_several_records_that_fail_are_all_found(log: EmbeddedLog, checkpoint: C
     query.run_until_done()
     assert query.processed == [b"%d" % n for n in range(20) if n not in (0, 1, 7, 19)]
     assert [value for value, _ in dead_letters(log)] == [b"0", b"1", b"7", b"19"]
+
+
+ALL = {b"%d" % n for n in range(20)}
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (TaskFailed("ModuleNotFoundError: No module named 'gone'"), "a missing library"),
+        (PythonWorkerLost("a worker"), "ends its process"),
+        (OutOfMemory("query o ran out of memory"), "too little memory"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.code,
+)
+def test_what_fails_for_every_record_leaves_out_three_and_stops(
+    log: EmbeddedLog, checkpoint: Checkpoint, error: HeadraceError, cause: str
+) -> None:
+    fill(log, 20)
+    query = FakeQuery(log, checkpoint, set(ALL))
+    with pytest.raises(RecordsKeepFailing) as caught:
+        query.run_until_done(100, error)
+    assert caught.value.where == "topic s, partition 0, offset 3"
+    assert error.what in caught.value.what
+    assert cause in (caught.value.fix or "")
+    for _ in range(3):  # each later start, also of another server, tries the record once
+        assert not query.run(error)
+        with pytest.raises(RecordsKeepFailing):
+            query.run(error)
+    assert [value for value, _ in dead_letters(log)] == [b"0", b"1", b"2"]
+    query.bad = set()  # the cause was removed
+    assert query.run()
+    assert query.processed == [b"%d" % n for n in range(3, 20)]
+
+
+def test_records_that_fail_with_batches_in_between_are_all_left_out(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+    fill(log, 20)
+    bad = {b"%d" % n for n in range(20) if n % 4 != 3}
+    query = FakeQuery(log, checkpoint, bad)
+    query.run_until_done(starts=500)
+    assert query.processed == [b"3", b"7", b"11", b"15", b"19"]
+    assert [one.committed for one in read_skipped(checkpoint)][:6] == [-1, -1, -1, 0, 0, 0]
+
+
+def test_a_record_that_an_earlier_version_left_out_is_known(checkpoint: Checkpoint) -> None:
+    (checkpoint.folder / "skipped.json").write_text('[{"topic": "s", "partition": 0, "offset": 7, "sequence": 9}]')
+    (record,) = read_skipped(checkpoint)
+    assert (record.place.offset, record.committed) == (7, None)
 
 
 def test_a_query_stops_at_the_record_if_configured(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
@@ -180,7 +230,7 @@ def test_failures_that_pass_leave_no_record_out(log: EmbeddedLog, checkpoint: Ch
     assert read_failing(checkpoint) is None
 
 
-@pytest.mark.parametrize("error", [ProcessLost("Spark"), UnexpectedFailure("a broker")])
+@pytest.mark.parametrize("error", [ProcessLost("Spark"), SparkOutOfMemory("all"), UnexpectedFailure("a broker")])
 def test_failures_that_no_record_causes_are_not_counted(
     log: EmbeddedLog, checkpoint: Checkpoint, error: HeadraceError
 ) -> None:

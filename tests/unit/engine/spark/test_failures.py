@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 
 from headrace.engine.spark.failures import failure_of, translate_errors
-from headrace.errors import QueryFailed, UnexpectedFailure, UnknownTopic
+from headrace.errors import OutOfMemory, QueryFailed, UnexpectedFailure, UnknownTopic
 
 FOLDER = Path("checkpoints/q")
 TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure
@@ -53,6 +56,19 @@ Traceback (most recent call last):
 )
 def test_failures_have_codes(error: Exception, code: str) -> None:
     assert failure_of(error, "q", FOLDER).code == code
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(3, "spark-out-of-memory"), (52, "spark-out-of-memory"), (1, "process-lost")]
+)
+def test_the_end_of_spark_for_want_of_memory_has_a_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, code: int, expected: str
+) -> None:
+    with subprocess.Popen(["sh", "-c", f"exit {code}"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        error = failure_of(ConnectionRefusedError(111, "Connection refused"), "q", FOLDER)
+    assert error.code == expected
+    assert isinstance(error, OutOfMemory) == (expected != "process-lost")
 
 
 def test_a_headrace_error_keeps_its_code_and_fields() -> None:
