@@ -140,7 +140,10 @@ class EmbeddedLogAdapter:
 
     def start_option(self, position: Position | None, whole: Sequence[str]) -> str:
         del whole  # ticks of a new query follow any position
-        return _BEGINNING if position is None else str(position["sequence"])
+        known = ("sequence", "removed")
+        return (
+            _BEGINNING if position is None else json.dumps({name: position[name] for name in known if name in position})
+        )
 
     def lag(self, topics: Sequence[str], position: Position | None) -> int:
         return self._log.lag(topics, position["sequence"] if position else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from headrace.contracts import Append
 from headrace.control.admin.checkpoints import internal_topic_remover, remove_checkpoint
 from headrace.engine.checkpoint import Checkpoint, finish_removals, writer_name
+from headrace.engine.io.embedded_source import EmbeddedStreamReader, source_options
 from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.query import prepare_query
 from headrace.engine.recovery import FROM_OUTPUT, REPROCESS, Decision, decide
@@ -22,6 +23,7 @@ from headrace.errors import (
     CheckpointOutdated,
     HeadraceError,
     NotResumable,
+    OffsetLost,
     StateUnreadable,
     WriterFenced,
 )
@@ -81,6 +83,14 @@ class Place:
         """Lets the checkpoint say that it has read up to a position."""
         path = self.checkpoint.spark / "offsets" / str(self.checkpoint.last_committed())
         path.write_text(f"v1\n{{}}\n{json.dumps({'sequence': position, 'removed': 0})}")
+
+    def start_partitions(self) -> Sequence[Any]:
+        """What the tasks of its first batch read, after a start that prepares it."""
+        start = log_adapter_for(self.log, self.settings).start_option(self.prepare(), [])
+        options = source_options(self.settings.storage.data, ["s"], None, start)
+        reader = EmbeddedStreamReader(options, [self.log.topic("s")], None)
+        begin = reader.initialOffset()
+        return reader.partitions(begin, {**begin, "sequence": max(begin["sequence"], self.log.head(["s"]))})
 
     def rows(self) -> int:
         return sum(bounds.end - bounds.start for bounds in self.log.bounds(self.query.sink.topic).values())
@@ -153,6 +163,25 @@ def test_resume_from_output_continues_after_the_last_batch(place: Place) -> None
     shutil.rmtree(place.folder)
     with pytest.raises(CheckpointMissing):
         place.prepare()
+
+
+def test_rows_after_the_output_that_retention_has_removed_are_lost(place: Place) -> None:
+    shutil.rmtree(place.folder)
+    decide(place.folder, Decision(FROM_OUTPUT))
+    assert place.start_partitions() == []
+    for _ in range(4):
+        place.log.append([Append("s", from_records([Record(b"{}")]))])
+    place.log.truncate("s", 0, 1)
+    with pytest.raises(OffsetLost, match="read up to position 2"):
+        place.start_partitions()
+
+
+def test_rows_removed_before_a_query_began_are_not_lost(tmp_path: Path) -> None:
+    place = Place(tmp_path, "OUT")
+    for _ in range(4):
+        place.log.append([Append("s", from_records([Record(b"{}")]))])
+    place.log.truncate("s", 0, 2)
+    assert len(place.start_partitions()) == 1
 
 
 def test_reprocess_starts_over_into_an_emptied_output(place: Place) -> None:

@@ -47,8 +47,8 @@ class SequenceRange(InputPartition):
 
 
 class EmbeddedSource(DataSource):
-    """Options: folder, topics (JSON), start (earliest, latest or a sequence), upto, max_rows, ends (JSON), task_rows,
-    columns, lost.
+    """Options: folder, topics (JSON), start (earliest, latest, a sequence or a position), upto, max_rows, ends (JSON),
+    task_rows, columns, lost.
     """
 
     @classmethod
@@ -97,12 +97,13 @@ class _EmbeddedReader:
     def task_rows(self) -> int:
         return int(self.options.get("task_rows", _TASK_ROWS[0]))
 
-    def start_position(self) -> int:
-        """The position before the first row to read."""
+    def start_position(self) -> dict[str, int]:
+        """The position before the first row to read; a sequence alone does not say what was removed before."""
         start = self.options.get("start", "earliest")
-        if start == "earliest":
-            return 0
-        return self.view.head(self.names) if start == "latest" else int(start)
+        if start in ("earliest", "latest"):
+            return {"sequence": 0 if start == "earliest" else self.view.head(self.names)}
+        given = json.loads(start)
+        return given if isinstance(given, dict) else {"sequence": given}
 
     def check_retention(self, after: int, known: int) -> None:
         """Raises OffsetLost if unread rows were removed; `known` were removed before the query began."""
@@ -127,7 +128,7 @@ class EmbeddedBatchReader(_EmbeddedReader, DataSourceReader):
     """A batch read of everything up to a position."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        after, upto = self.start_position(), int(self.options.get("upto", self.view.head(self.names)))
+        after, upto = self.start_position()["sequence"], int(self.options.get("upto", self.view.head(self.names)))
         if after:
             self.check_retention(after, 0)
         return self.ranges(after, upto)
@@ -139,8 +140,10 @@ class EmbeddedStreamReader(_EmbeddedReader, DataSourceStreamReader, SupportsTrig
     _last: int | None = None
 
     def initialOffset(self) -> dict:
-        # Rows removed before the query began are not lost; the offset carries this figure for the life of the query.
-        return {"sequence": self.start_position(), "removed": self.view.removed(self.names)}
+        # Rows removed before the query began are not lost; the offset carries this figure for the life of the query. A
+        # query that continues after its output began earlier: its position has the figure of that time.
+        start = self.start_position()
+        return {"sequence": start["sequence"], "removed": start.get("removed", self.view.removed(self.names))}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(int(self.options["max_rows"])) if "max_rows" in self.options else ReadAllAvailable()
