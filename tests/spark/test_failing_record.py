@@ -46,6 +46,26 @@ CREATE STREAM others AS SELECT id, n AS total FROM numbers WHERE n > 0;
 """
 
 
+NATIVE = """
+CREATE STREAM copies AS SELECT id, n AS total FROM numbers WHERE n > 0;
+CREATE TABLE sums AS SELECT id, SUM(n) AS total FROM numbers GROUP BY id;
+"""
+LIBRARY = """
+import os
+import orjson
+
+loads = orjson.loads
+
+def fatal(payload):
+    if b'"N": 13}' in bytes(payload):
+        os._exit(7)
+    return loads(payload)
+
+orjson.loads = fatal
+"""
+"""A library that ends its process: native queries run no code of users, and what they compute cannot fail."""
+
+
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedLog]:
     policy = RestartPolicy((RestartRule(Retry, backoff=Backoff(0.1, 0.1)),))  # the same without the pauses
@@ -85,3 +105,24 @@ def test_a_record_that_ends_its_process_becomes_a_dead_letter(log: EmbeddedLog) 
         letters = memory_and_spark.stored(log, f"{sink}.dead")
         assert [json.loads(letter.value or b"") for letter in letters] == [{"N": 13}] * 2
         assert {dict(letter.headers)["code"] for letter in letters} == {b"record-failed"}
+
+
+@pytest.mark.timeout(900)
+def test_a_record_that_ends_the_process_of_a_native_query_becomes_a_dead_letter(
+    log: EmbeddedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (library := tmp_path / "library").mkdir()
+    (library / "sitecustomize.py").write_text(LIBRARY)  # Python imports it when it starts
+    monkeypatch.syspath_prepend(library)
+    with Node(log, log.settings.replace(query_execution_mode="native", query_emit="per-batch")) as node:
+        node.execute(NUMBERS)
+        append(log, 10, 13, 14, 15)
+        node.execute(NATIVE)
+        wait_until(lambda: totals(log, "COPIES") == [10, 14, 15], patience=400)
+        wait_until(lambda: totals(log, "SUMS")[-1:] == [39], patience=400)
+        for sink in ("COPIES.dead", "SUMS.dead"):
+            wait_until(lambda sink=sink: len(memory_and_spark.stored(log, sink)) == 1, patience=400)
+            assert [json.loads(one.value or b"") for one in memory_and_spark.stored(log, sink)] == [{"N": 13}]
+        wait_until(lambda: all(running.is_active for running in node.supervisor.running.values()), patience=400)
+        assert {running.execution_mode for running in node.supervisor.running.values()} == {"native"}
+        assert {code for _, code in node.failure_events.counts} == {"python-worker-lost"}
