@@ -261,6 +261,15 @@ class Producer(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True)
+class WriterNote:
+    """What a named writer left with its last append: the number of the append, and a text."""
+
+    writer: str
+    number: int
+    note: str
+
+
 class Writer(Protocol):
     """A named writer with numbered appends: the basis of idempotent producers and exactly-once sinks.
 
@@ -290,6 +299,13 @@ class Log(Protocol):
     def append(self, appends: Sequence[Append], *, ack: Ack = ...) -> list[Appended]: ...
     def producer(self, *, ack: Ack = ..., linger: timedelta | None = None) -> Producer: ...
     def writer(self, name: str) -> Writer: ...
+    def writer_notes(self) -> list[WriterNote]:
+        """The last notes of writers that have left one, committed with their appends."""
+        ...
+
+    def forget_note(self, writer: str) -> None:
+        """Remove a writer's note, if there is one."""
+        ...
 
     def read(self, topic: str, partition: int, offset: int, *, max_records: int = ...) -> Batch:
         """Rows from `offset` on, possibly fewer than requested, none at the end. Compaction leaves gaps in offsets."""

@@ -7,7 +7,7 @@ for every partition on Kafka.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +18,7 @@ from headrace.engine.checkpoint import Checkpoint, ticks_topic, writer_name
 from headrace.engine.io.embedded_source import Admission
 from headrace.engine.io.replay_retention import trim_cuts, trim_ticks
 from headrace.engine.io.sink import BatchCommitter, EmbeddedBatchCommitter
-from headrace.engine.io.written_output import WrittenOutput, output_note, parse_note
+from headrace.engine.io.written_output import WrittenOutput, output_note, parse_notes
 from headrace.engine.native.embedded_source import read_rows
 from headrace.engine.native.sink import SourceStreamTime, StreamTimeProvider
 from headrace.engine.native.task_spec import NativeTaskSpec
@@ -97,6 +97,12 @@ def log_adapter_for(log: Log, settings: Settings) -> LogAdapter:
     return KafkaLogAdapter(log, settings)  # type: ignore[arg-type]
 
 
+def _note_of(log: Log, folder: Path, query: Query) -> Callable[[int], str]:
+    """What is committed with each batch of a query; `folder` is its checkpoint."""
+    topic, checkpoint = log.topic(query.sink.topic), Checkpoint(folder)
+    return lambda batch: output_note(query.id, topic, checkpoint.position(batch))
+
+
 class EmbeddedLogAdapter:
     by_time = False
 
@@ -121,13 +127,10 @@ class EmbeddedLogAdapter:
         return SourceStreamTime()
 
     def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
-        topic, checkpoint = self._log.topic(query.sink.topic), Checkpoint(folder)
-        return EmbeddedBatchCommitter(
-            self._log, run, lambda batch: output_note(query.id, topic, checkpoint.position(batch))
-        )
+        return EmbeddedBatchCommitter(self._log, run, _note_of(self._log, folder, query))
 
     def written(self) -> list[WrittenOutput]:
-        return [output for note in self._log.writer_notes() if (output := parse_note(note)) is not None]
+        return parse_notes(self._log.writer_notes())
 
     def is_beyond_end(self, position: Position) -> bool:
         return position["sequence"] > self._log.end()
@@ -190,18 +193,17 @@ class KafkaLogAdapter:
     def committer(self, run: str, folder: Path, query: Query) -> BatchCommitter:
         from headrace.engine.io.kafka_sink import KafkaBatchCommitter
 
-        del query
-        return KafkaBatchCommitter(self._log, run, folder)
+        return KafkaBatchCommitter(self._log, run, folder, _note_of(self._log, folder, query))
 
     def written(self) -> list[WrittenOutput]:
-        return []  # cuts name no output topic
+        return parse_notes(self._log.writer_notes())
 
     def is_beyond_end(self, position: Position) -> bool:
         del position
         return False  # Spark's source reports it
 
     def forget_written(self, run: str) -> None:
-        del run
+        self._log.forget_note(writer_name(run))
 
     def end_position(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}

@@ -135,6 +135,7 @@ class QueryRecovery:
         start = decision.start
         manifest = self._readable_manifest()
         if start is None:
+            self._fence(self._latest(manifest))  # what it writes from now on would come again
             lost = self._latest(manifest)
             start = self._end_of_output(lost)
             decide(self._folder, Decision(FROM_OUTPUT, start))  # the next step forgets it
@@ -166,12 +167,15 @@ class QueryRecovery:
 
     def _remove_checkpoint(self, lost: WrittenOutput | None) -> None:
         """Removes the checkpoint. A process that still runs it can no longer write."""
-        if lost is not None:
-            self._log.writer(writer_name(lost.run)).close()
+        self._fence(lost)
         with translate_errors(self._folder):
             self._checkpoint.remove(self._delete_internal_topics)
         if lost is not None:
             self._delete_internal_topics(lost.run)
+
+    def _fence(self, lost: WrittenOutput | None) -> None:
+        if lost is not None:
+            self._log.writer(writer_name(lost.run)).close()
 
     def _delete_internal_topics(self, run: str) -> None:
         for topic in (ticks_topic(run), cuts_topic(run)):
@@ -186,8 +190,10 @@ class QueryRecovery:
 
 
 def _read_position(output: WrittenOutput) -> tuple[int, int]:
-    """Orders the runs of a query by what they have read, on the embedded log."""
-    return (output.position or {}).get("sequence", 0), output.batch
+    """Orders the runs of a query by what they have read: a sequence, or on Kafka the offsets of all partitions."""
+    position = {topic: at for topic, at in (output.position or {}).items() if topic != ticks_topic(output.run)}
+    read = sum(sum(at.values()) for at in position.values() if isinstance(at, dict))
+    return position.get("sequence", read), output.batch
 
 
 def decide(checkpoint: Path, decision: Decision) -> None:

@@ -224,7 +224,7 @@ def _value(spec: SettingSpec, raw: Any, layer: _Layer) -> Any:
         raise BadSetting(what, where=layer.where, fix=spec.doc) from error
     if spec.choices and value not in spec.choices:
         what = f'setting {layer.spell(spec)} cannot be "{value}"'
-        raise BadSetting(what, where=layer.where, fix=suggestion(value, spec.choices, _choose(spec.choices)))
+        raise BadSetting(what, where=layer.where, fix=suggestion(str(value), spec.choices, _choose(spec.choices)))
     return value
 
 

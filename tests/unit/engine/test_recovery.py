@@ -46,17 +46,21 @@ CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;
 class Place:
     """A data folder, its log, and a query whose batches are written by hand."""
 
-    def __init__(self, folder: Path, query: str) -> None:
+    def __init__(self, folder: Path, query: str, text: str = TEXT) -> None:
         self.settings = Settings.of(storage_data=folder)
-        self.log = EmbeddedLog(folder, self.settings)
+        self.log = self.open_log()
         catalog = Catalog()
-        for reading in read_statements(TEXT, {}):
+        for reading in read_statements(text, {}):
             assert reading.statement is not None
             Planner(catalog).plan(reading.statement)
         self.query: Query = next(one for name, one in catalog.queries.items() if query in name)
-        for topic in ("s", self.query.sink.topic):
+        self.source = self.query.sources[0].topic
+        for topic in (self.source, self.query.sink.topic):
             self.log.create_topic(topic)
         self.folder = folder / "checkpoints" / "program" / self.query.id
+
+    def open_log(self) -> Any:
+        return EmbeddedLog(self.settings.storage.data, self.settings)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -72,17 +76,21 @@ class Place:
         assert manifest is not None
         for kind in ("offsets", "commits"):
             (self.checkpoint.spark / kind).mkdir(parents=True, exist_ok=True)
-        offsets = {"sequence": number + 1, "removed": 0}
-        (self.checkpoint.spark / "offsets" / str(number)).write_text(f"v1\n{{}}\n{json.dumps(offsets)}")
+        offsets = json.dumps(self.position(number + 1))
+        (self.checkpoint.spark / "offsets" / str(number)).write_text(f"v1\n{{}}\n{offsets}")
         committer = log_adapter_for(self.log, self.settings).committer(manifest.run, self.folder, self.query)
         committer.commit(number, [])
         self.log.append([Append(self.query.sink.topic, from_records([Record(b"row")]))])
         (self.checkpoint.spark / "commits" / str(number)).write_text("v1\n{}")
 
+    def position(self, rows: int) -> Mapping[str, Any]:
+        """The source's position after so many rows."""
+        return {"sequence": rows, "removed": 0}
+
     def claim(self, position: int) -> None:
         """Lets the checkpoint say that it has read up to a position."""
         path = self.checkpoint.spark / "offsets" / str(self.checkpoint.last_committed())
-        path.write_text(f"v1\n{{}}\n{json.dumps({'sequence': position, 'removed': 0})}")
+        path.write_text(f"v1\n{{}}\n{json.dumps(self.position(position))}")
 
     def start_partitions(self) -> Sequence[Any]:
         """What the tasks of its first batch read, after a start that prepares it."""

@@ -22,7 +22,6 @@ from headrace.engine.checkpoint import (
     writer_name,
 )
 from headrace.errors import StateUnreadable, UnknownTopic
-from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Size
 
@@ -106,8 +105,7 @@ def internal_topic_remover(log: Log) -> Callable[[str], None]:
     """A function that removes the internal topics of one run of a query, and forgets what it has written."""
 
     def forget(run: str) -> None:
-        if isinstance(log, EmbeddedLog):
-            log.forget_note(writer_name(run))
+        log.forget_note(writer_name(run))
         for topic in (ticks_topic(run), cuts_topic(run)):
             with suppress(UnknownTopic):
                 log.delete_topic(topic)

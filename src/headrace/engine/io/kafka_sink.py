@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +29,11 @@ _STAGED = "staged"
 
 
 class KafkaBatchCommitter:
-    """See `sink.BatchCommitter`; `folder` is the query's checkpoint."""
+    """See `sink.BatchCommitter`; `folder` is the query's checkpoint. Commits what `note` tells of a batch with it."""
 
-    def __init__(self, log: KafkaLog, query: str, folder: Path) -> None:
+    def __init__(self, log: KafkaLog, query: str, folder: Path, note: Callable[[int], str] | None = None) -> None:
         self._log = log
+        self._note = note
         self._topics: dict[str, Topic] = {}
         self._cuts = CutJournal(log, query, Checkpoint(folder).spark)
         self._writer = log.writer(writer_name(query))
@@ -54,7 +55,8 @@ class KafkaBatchCommitter:
 
     def commit(self, batch: int, staged: Sequence[Staged]) -> None:
         try:
-            self._writer.append_parts(batch, StagedBatch(self._cuts.part(batch), staged, self._topics, self._folder))
+            rows = StagedBatch(self._cuts.part(batch), staged, self._topics, self._folder)
+            self._writer.append_parts(batch, rows, None if self._note is None else self._note(batch))
         finally:
             self._clear()
 

@@ -7,12 +7,11 @@ results again, and the position up to which its output was written is known.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.contracts import Topic
-from headrace.log.embedded.commit.writers import WriterNote
+from headrace.contracts import Topic, WriterNote
 
 _WRITER = "query."
 
@@ -37,8 +36,10 @@ def output_note(query: str, topic: Topic, position: Mapping[str, Any] | None) ->
     return json.dumps(facts)
 
 
-def parse_note(note: WriterNote) -> WrittenOutput | None:
-    """A query's note; None for that of another writer."""
-    if not note.writer.startswith(_WRITER):
-        return None
-    return WrittenOutput(note.writer.removeprefix(_WRITER), note.number, **json.loads(note.note))
+def parse_notes(notes: Iterable[WriterNote]) -> list[WrittenOutput]:
+    """The notes of queries; those of other writers are left out."""
+    return [
+        WrittenOutput(one.writer.removeprefix(_WRITER), one.number, **json.loads(one.note))
+        for one in notes
+        if one.writer.startswith(_WRITER)
+    ]

@@ -28,6 +28,7 @@ from headrace.contracts import (
     Topic,
     TopicPartition,
     TopicSpec,
+    WriterNote,
 )
 from headrace.errors import Closed
 from headrace.log.embedded.commit.appender import Appender
@@ -35,7 +36,7 @@ from headrace.log.embedded.commit.committer import Committer
 from headrace.log.embedded.commit.mailbox import Mailbox
 from headrace.log.embedded.commit.placement import Request
 from headrace.log.embedded.commit.topic_changes import TopicChanges
-from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter, WriterNote, writer_notes
+from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter, writer_notes
 from headrace.log.embedded.groups.consumer import EmbeddedConsumer
 from headrace.log.embedded.groups.store import GroupStore
 from headrace.log.embedded.ipc.owners import Owner

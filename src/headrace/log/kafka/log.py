@@ -25,6 +25,7 @@ from headrace.contracts import (
     Topic,
     TopicPartition,
     TopicSpec,
+    WriterNote,
 )
 from headrace.errors import Closed
 from headrace.log.kafka.client import Client
@@ -39,6 +40,7 @@ from headrace.log.kafka.topics import Topics
 from headrace.log.kafka.transactions import TransactionalProducerPool, outgoing
 from headrace.log.kafka.writer import KafkaWriter
 from headrace.log.kafka.writer_marks import WriterMarks
+from headrace.log.kafka.writer_notes import WriterNotes
 from headrace.settings import Settings
 
 
@@ -55,6 +57,7 @@ class KafkaLog:
         self._reader = Reader(self._client, self._topics, self._decoder)
         self._groups = Groups(self._client, self._topics, self._reader)
         self._marks = WriterMarks(self._client)
+        self._notes = WriterNotes(self._client)
         self._transactors = TransactionalProducerPool(self._client)
         self._singles = SingleAppender(self._client)
         self._consumers: WeakSet[KafkaConsumer] = WeakSet()
@@ -106,7 +109,14 @@ class KafkaLog:
         return KafkaProducer(self._open._client, self._topics, self.clock, ack, patience)
 
     def writer(self, name: str) -> KafkaWriter:
-        return KafkaWriter(self._open._client, self._topics, self._marks, self.clock, name)
+        return KafkaWriter(self._open._client, self._topics, self._marks, self._notes, self.clock, name)
+
+    def writer_notes(self) -> list[WriterNote]:
+        """The last notes of writers, committed with their appends."""
+        return self._open._notes.read()
+
+    def forget_note(self, writer: str) -> None:
+        self._open._notes.forget(writer)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -178,5 +188,6 @@ class KafkaLog:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
-        for part in (*self._consumers, self._singles, self._transactors, self._reader, self._topics, self._marks):
+        parts = (self._singles, self._transactors, self._reader, self._topics, self._marks, self._notes)
+        for part in (*self._consumers, *parts):
             part.close()

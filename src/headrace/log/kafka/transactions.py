@@ -195,7 +195,7 @@ class TransactionalProducer:
         with self._translated():
             self._retry_until_deadline(self._producer.init_transactions)
 
-    def run(self, queue: QueueMessages, last: Outgoing | None = None) -> list[Appended]:
+    def run(self, queue: QueueMessages, last: Sequence[Outgoing] = ()) -> list[Appended]:
         """Write what `queue` queues, then, once that is delivered, `last`, and commit; returns the positions."""
         with self._translated():
             for attempt in itertools.count(1):
@@ -211,11 +211,11 @@ class TransactionalProducer:
                         raise
         raise AssertionError("unreachable")
 
-    def _once(self, queue: QueueMessages, last: Outgoing | None) -> list[Appended]:
+    def _once(self, queue: QueueMessages, last: Sequence[Outgoing]) -> list[Appended]:
         self._producer.begin_transaction()
         reports = self._deliver(queue)
-        if last is not None:
-            self._deliver(queue_messages([last]))
+        if last:
+            self._deliver(queue_messages(last))
         reach("kafka.produced")
         self._retry_until_deadline(self._producer.commit_transaction)
         reach("kafka.committed")

@@ -23,6 +23,7 @@ from headrace.log.kafka.transactions import (
     queue_parts,
 )
 from headrace.log.kafka.writer_marks import WriterMarks
+from headrace.log.kafka.writer_notes import WriterNotes
 from headrace.settings import Settings
 
 _SLOWEST = 20_000  # rows a second: a tenth of the usual rate
@@ -32,10 +33,13 @@ _MAX_TRANSACTION = timedelta(minutes=15)  # the brokers' limit
 class KafkaWriter:
     """See `contracts.Writer`."""
 
-    def __init__(self, client: Client, topics: Topics, marks: WriterMarks, clock: Clock, name: str) -> None:
+    def __init__(
+        self, client: Client, topics: Topics, marks: WriterMarks, notes: WriterNotes, clock: Clock, name: str
+    ) -> None:
         self.name = name
         self._topics = topics
         self._marks = marks
+        self._notes = notes
         self._clock = clock
         # In this order: the last number is final only when the previous owner is fenced and its transaction finished.
         self._transactor = TransactionalProducer(client, name, millis(_patience(client.settings)))
@@ -48,14 +52,16 @@ class KafkaWriter:
     def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
         return self._once(number, lambda: queue_messages(outgoing(appends, self._topics, self._clock)))
 
-    def append_parts(self, number: int, parts: Iterable[PreparedPart]) -> bool:
-        """Append prepared rows once, in any number; False if the log already has the number.
+    def append_parts(self, number: int, parts: Iterable[PreparedPart], note: str | None = None) -> bool:
+        """Append prepared rows once, in any number; False if the log already has the number. `note` is kept with it.
 
         The parts are iterated again if Kafka requires a retry of the transaction.
         """
-        return self._once(number, lambda: queue_parts(parts)) is not None
+        return self._once(number, lambda: queue_parts(parts), note) is not None
 
-    def _once(self, number: int, prepare: Callable[[], QueueMessages]) -> list[Appended] | None:
+    def _once(
+        self, number: int, prepare: Callable[[], QueueMessages], note: str | None = None
+    ) -> list[Appended] | None:
         if isinstance(self._transactor.failure, WriterFenced):
             raise self._transactor.failure
         if self._transactor.failure is not None:
@@ -65,8 +71,9 @@ class KafkaWriter:
             )
         if self._last is not None and number <= self._last:
             return None
-        # The mark goes last: writers share its partition, which is blocked only from here to the commit.
-        placed = self._transactor.run(prepare(), self._marks.mark(self.name, number))
+        notes = [] if note is None else [self._notes.message(self.name, number, note)]
+        # They go last: writers share their partitions, which are blocked only from here to the commit.
+        placed = self._transactor.run(prepare(), [*notes, self._marks.mark(self.name, number)])
         self._last = number
         return placed
 

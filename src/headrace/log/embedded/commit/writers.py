@@ -6,10 +6,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from datetime import timedelta
 
-from headrace.contracts import Ack, Append, Appended
+from headrace.contracts import Ack, Append, Appended, WriterNote
 from headrace.errors import Closed, LogBusy
 from headrace.log.embedded.commit.appender import Appender
 from headrace.log.embedded.commit.placement import Part, Request, WriterMark
@@ -122,15 +121,6 @@ class EmbeddedWriter:
 
     def close(self) -> None:
         """Releases nothing: the name stays owned until another process opens it."""
-
-
-@dataclass(frozen=True)
-class WriterNote:
-    """A writer's last append: its number, and the note that was stored with it."""
-
-    writer: str
-    number: int
-    note: str
 
 
 def writer_notes(store: Store) -> list[WriterNote]:
