@@ -25,6 +25,7 @@ from headrace.engine.native.task_spec import NativeTaskSpec
 from headrace.engine.record.embedded_source import read_key_groups
 from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.log.embedded import EmbeddedLog
+from headrace.plan.analysis.state_shape import state_shape
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
@@ -100,7 +101,8 @@ def log_adapter_for(log: Log, settings: Settings) -> LogAdapter:
 def _note_of(log: Log, folder: Path, query: Query) -> Callable[[int], str]:
     """What is committed with each batch of a query; `folder` is its checkpoint."""
     topic, checkpoint = log.topic(query.sink.topic), Checkpoint(folder)
-    return lambda batch: output_note(query.id, topic, checkpoint.position(batch))
+    program, has_state = folder.parent.name, bool(state_shape(query))
+    return lambda batch: output_note(query.id, topic, checkpoint.position(batch), program, has_state=has_state)
 
 
 class EmbeddedLogAdapter:

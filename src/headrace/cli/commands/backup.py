@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +28,8 @@ def backup(
 
     The backup contains topics, rows, consumer groups and writers, all as of one moment. It is itself a data folder. On
     the same filesystem it shares the row files, which are immutable, so it is quick and needs little space. To survive
-    a disk failure, copy to a folder on another disk.
+    a disk failure, copy to a folder on another disk. It contains no state of queries; `headrace restore` names the
+    queries that therefore need a decision.
 
     Example: headrace backup /mnt/other-disk/headrace-monday
     """
@@ -42,9 +43,9 @@ def backup(
     report(call, copied, f"backup of {folder} is in {dest}")
 
 
-def report(call: CommandContext, copied: BackupSummary, done: str) -> None:
-    """Print a summary of what was copied."""
+def report(call: CommandContext, copied: BackupSummary, done: str, **more: Any) -> None:
+    """Print a summary of what was copied; `more` is part of its JSON only."""
     if call.json:
-        output.print_json(dataclasses.asdict(copied))
+        output.print_json({**dataclasses.asdict(copied), **more})
     else:
         output.note(f"{done}: {copied.rows:,} rows, {copied.files:,} files, {size_text(copied.bytes)}")

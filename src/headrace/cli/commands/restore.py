@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -25,11 +26,15 @@ def restore(
 ) -> None:
     """Create a data folder from a backup.
 
-    Every row is verified.
+    Every row is verified. A backup contains no state of queries. So the command names the queries that have written
+    results, with the command by which each of them continues; until then it is refused.
 
     Example: headrace restore /mnt/backup/monday --data /srv/headrace
     """
     call: CommandContext = ctx.obj
+    from headrace.control.queries.recoverable import undecided_queries
+    from headrace.log.embedded import EmbeddedLog
+
     call.json |= as_json
     settings = call.settings()
     if settings.storage.log != "embedded":
@@ -38,4 +43,9 @@ def restore(
     with output.progress() as bar:
         task = bar.add_task("restoring", total=None)
         copied = restore_to(source, folder, lambda done, total: bar.update(task, completed=done, total=total))
-    report(call, copied, f"restored {folder}")
+    with EmbeddedLog(folder, settings.replace(storage_data=folder)) as log:
+        undecided = [dataclasses.asdict(one) for one in undecided_queries(log, folder)]
+    report(call, copied, f"restored {folder}", undecided=undecided)
+    if undecided and not call.json:
+        output.note("queries that wait for a decision, before or after the server starts:")
+        output.print_rows(undecided, as_json=False, columns=("query", "topic", "decision"), empty="")

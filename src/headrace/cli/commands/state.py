@@ -102,7 +102,7 @@ def recover(
         raise typer.BadParameter("name the query as PROGRAM/ID", param_hint="QUERY")
     folder = _folder(call)
     with call.log() as log:
-        check_recoverable(log, call.settings(), query)
+        check_recoverable(log, call.settings().storage.data, query)
     if reprocess and not yes:
         typer.confirm(f"Empty the output topic of query {query}, and start over?", abort=True, err=True)
     decision = recovery.REPROCESS if reprocess else recovery.FROM_OUTPUT

@@ -28,12 +28,16 @@ class WrittenOutput:
     """The time at which the topic was created: a topic of the same name may have followed."""
     position: Mapping[str, Any] | None
     """The position of the query's source after the batch."""
+    program: str | None = None
+    """The program that ran the query; None in notes of earlier versions."""
+    has_state: bool = True
+    """Whether the query has state, which its output does not contain."""
 
 
-def output_note(query: str, topic: Topic, position: Mapping[str, Any] | None) -> str:
+def output_note(query: str, topic: Topic, position: Mapping[str, Any] | None, program: str, *, has_state: bool) -> str:
     """The note of a batch."""
     facts = {"query": query, "topic": topic.name, "created_at": topic.created_at, "position": position}
-    return json.dumps(facts)
+    return json.dumps({**facts, "program": program, "has_state": has_state})
 
 
 def parse_notes(notes: Iterable[WriterNote]) -> list[WrittenOutput]:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.contracts import Append
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.io.sink import EmbeddedBatchCommitter
 from headrace.engine.io.written_output import output_note
 from headrace.engine.recovery import FROM_OUTPUT, REPROCESS, Decision, decision_of
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.stored_rows import from_records
+from headrace.record import Record
 from tests.ksql_strategies import planned
 from tests.unit.cli.conftest import Program
 
@@ -64,16 +67,17 @@ def test_a_decision_about_an_unknown_query_is_refused(headrace: Program, left: P
     assert "state list" in headrace("state", "recover", "x/y", "--resume-from-output", code=1).err
 
 
-@pytest.mark.parametrize("program", ["server", "orders"])
-def test_a_decision_about_a_query_whose_checkpoint_is_gone_is_stored(
-    headrace: Program, left: Path, program: str
-) -> None:
+def test_a_decision_about_a_query_whose_checkpoint_is_gone_is_stored(headrace: Program, left: Path) -> None:
     manifest = Checkpoint(left).manifest
     assert manifest is not None
     with EmbeddedLog(headrace.data) as log:
         topic = log.create_topic("o")
-        EmbeddedBatchCommitter(log, manifest.run, lambda _: output_note("CTAS_O_0", topic, None)).commit(0, [])
+        log.append([Append("o", from_records([Record(b"row")]))])
+        note = output_note("CTAS_O_0", topic, None, "orders", has_state=True)
+        EmbeddedBatchCommitter(log, manifest.run, lambda _: note).commit(0, [])
     shutil.rmtree(left)
-    headrace("state", "recover", f"{program}/CTAS_O_0", "--resume-from-output")
-    assert decision_of(left.parent.with_name(program) / "CTAS_O_0") == Decision(FROM_OUTPUT)
-    assert "unknown-query" in headrace("state", "recover", f"{program}/CTAS_P_0", "--resume-from-output", code=1).err
+    headrace("state", "recover", "orders/CTAS_O_0", "--resume-from-output")
+    assert decision_of(left) == Decision(FROM_OUTPUT)
+    for unknown in ("server/CTAS_O_0", "orders/CTAS_P_0"):
+        refused = headrace("state", "recover", unknown, "--resume-from-output", code=1).err
+        assert 'did you mean "orders/CTAS_O_0"?' in refused

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.control.admin import doctor
+from headrace.engine.io.sink import EmbeddedBatchCommitter
+from headrace.engine.io.written_output import output_note
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings, Size
 from tests.unit.cli.conftest import Program
@@ -50,6 +52,38 @@ def test_a_restored_backup_has_all_rows(headrace: Program, lines, tmp_path: Path
     assert headrace("--data", tmp_path / "new", "consume", "a").out == "1\n2\n"
     assert headrace("restore", tmp_path / "copy", code=1).err.startswith("backup-failed: ")
     assert headrace("consume", "a").out == "1\n2\n3\n"
+
+
+def test_restore_names_queries_whose_state_is_not_in_the_backup(headrace: Program, lines, tmp_path: Path) -> None:
+    headrace("topic", "create", "o")
+    headrace("topic", "create", "p")
+    headrace("produce", "o", lines("1"))
+    with EmbeddedLog(headrace.data) as log:
+        for query, topic, program, has_state in (
+            ("CSAS_O_0", "o", "server", False),
+            ("CTAS O 1", "o", "orders", True),
+            ("CSAS_P_2", "p", "server", False),  # has written nothing that is still there
+        ):
+            note = output_note(query, log.topic(topic), {"sequence": 1}, program, has_state=has_state)
+            EmbeddedBatchCommitter(log, query, lambda _, note=note: note).commit(0, [])
+    headrace("backup", tmp_path / "copy")
+    restored = headrace("restore", tmp_path / "copy", "--data", tmp_path / "new", "--json").json
+    assert restored["undecided"] == [
+        {
+            "query": "orders/CTAS=20.O=20.1",
+            "topic": "o",
+            "decision": "headrace state recover orders/CTAS=20.O=20.1 --reprocess",
+        },
+        {
+            "query": "server/CSAS_O_0",
+            "topic": "o",
+            "decision": "headrace state recover server/CSAS_O_0 --resume-from-output",
+        },
+    ]
+    for row in restored["undecided"]:
+        headrace("--data", tmp_path / "new", *row["decision"].split()[1:], "--yes")
+    shown = headrace("restore", tmp_path / "copy", "--data", tmp_path / "other")
+    assert "state recover server/CSAS_O_0 --resume-from-output" in " ".join(shown.out.split())
 
 
 def test_the_embedded_tools_refuse_kafka(headrace: Program, tmp_path: Path) -> None:
