@@ -224,6 +224,17 @@ class Checkpoint:
         self._remove_state_of(batch)
         self.write_position(batch, position)
 
+    def cut_back(self, batch: int) -> None:
+        """Removes all batches after one (-1: all of them), and their state. For a copy, which no query runs."""
+        if batch < 0:
+            shutil.rmtree(self.spark, ignore_errors=True)
+            return
+        self._remove_state_of(batch + 1)
+        for path in [*(self.spark / "offsets").iterdir(), *(self.spark / "commits").glob("*")]:
+            number = path.name.removeprefix(".").removesuffix(".crc")
+            if not number.isdigit() or int(number) > batch:
+                path.unlink()
+
     def _remove_state_of(self, batch: int) -> None:
         """Removes what the tasks of a batch have stored, before the batch is changed.
 

@@ -26,20 +26,23 @@ def backup(
 ) -> None:
     """Copy a data folder while it is in use.
 
-    The backup contains topics, rows, consumer groups and writers, all as of one moment. It is itself a data folder. On
-    the same filesystem it shares the row files, which are immutable, so it is quick and needs little space. To survive
-    a disk failure, copy to a folder on another disk. It contains no state of queries; `headrace restore` names the
-    queries that therefore need a decision.
+    The backup contains topics, rows, consumer groups and writers, all as of one moment, and the state of queries as of
+    their last batch at that moment. It is itself a data folder. On the same filesystem it shares the row files, which
+    are immutable, so it is quick and needs little space. To survive a disk failure, copy to a folder on another disk.
 
     Example: headrace backup /mnt/other-disk/headrace-monday
     """
     call: CommandContext = ctx.obj
+    from headrace.engine.io.checkpoint_copy import copy_checkpoints
+
     call.json |= as_json
     folder = call.folder()
     logfile.configure(call.settings())
     with output.progress() as bar:
         task = bar.add_task("copying", total=None)
-        copied = back_up(folder, dest, lambda done, total: bar.update(task, completed=done, total=total))
+        copied = back_up(
+            folder, dest, lambda done, total: bar.update(task, completed=done, total=total), copy_checkpoints
+        )
     report(call, copied, f"backup of {folder} is in {dest}")
 
 

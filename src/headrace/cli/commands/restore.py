@@ -26,13 +26,14 @@ def restore(
 ) -> None:
     """Create a data folder from a backup.
 
-    Every row is verified. A backup contains no state of queries. So the command names the queries that have written
-    results, with the command by which each of them continues; until then it is refused.
+    Every row is verified. Queries resume where the log ends. If the state of a query could not be copied, because it
+    went on too fast, the query waits for a decision: the command lists these, and what lets each of them continue.
 
     Example: headrace restore /mnt/backup/monday --data /srv/headrace
     """
     call: CommandContext = ctx.obj
     from headrace.control.queries.recoverable import undecided_queries
+    from headrace.engine.io.checkpoint_copy import copy_checkpoints
     from headrace.log.embedded import EmbeddedLog
 
     call.json |= as_json
@@ -42,7 +43,9 @@ def restore(
     folder = data or settings.storage.data
     with output.progress() as bar:
         task = bar.add_task("restoring", total=None)
-        copied = restore_to(source, folder, lambda done, total: bar.update(task, completed=done, total=total))
+        copied = restore_to(
+            source, folder, lambda done, total: bar.update(task, completed=done, total=total), copy_checkpoints
+        )
     with EmbeddedLog(folder, settings.replace(storage_data=folder)) as log:
         undecided = [dataclasses.asdict(one) for one in undecided_queries(log, folder)]
     report(call, copied, f"restored {folder}", undecided=undecided)

@@ -123,6 +123,16 @@ def read_failing(checkpoint: Checkpoint) -> FailingBatch | None:
         return None
 
 
+def forget_failing(checkpoint: Checkpoint) -> None:
+    """Forgets what is known of a failing batch: the search begins again."""
+    checkpoint.write_note(_FAILING, None)
+
+
+def skipped_writer(run: str) -> str:
+    """The name of the writer of the dead letters of records that were left out: its numbers count them."""
+    return f"skipped.{run}"
+
+
 def _parsed(document: Any) -> FailingBatch:
     failing = FailingBatch(**document)
     if not all(isinstance(number, int) for number in (failing.committed, failing.failures, failing.records)):
@@ -255,14 +265,14 @@ class FailingBatchResume:
         headers = tuple((name, text.encode()) for name, text in why.items())
         rows = self.log.read(place.topic, place.partition, place.offset, max_records=1).rows
         record = Record(_cell(rows, "value"), _cell(rows, "key"), headers, rows.column("$timestamp")[0].as_py())
-        with closing(self.log.writer(f"skipped.{self.manifest.run}")) as writer:
+        with closing(self.log.writer(skipped_writer(self.manifest.run))) as writer:
             writer.append(number, [Append(dead_letter_topic(self.sink), [record])])
 
     def _store(self, failing: FailingBatch) -> None:
         self.checkpoint.write_note(_FAILING, asdict(failing))
 
     def _forget(self) -> None:
-        self.checkpoint.write_note(_FAILING, None)
+        forget_failing(self.checkpoint)
 
 
 def _cell(rows: Any, name: str) -> bytes | None:

@@ -18,8 +18,9 @@ import re
 import shutil
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headrace.errors import BackupFailed, DiskFull, NotADataFolder
@@ -29,6 +30,8 @@ from headrace.log.embedded.storage.store import FORMAT, open_folder, translate_e
 from headrace.private_folder import close_to_others, make_private
 
 Progress = Callable[[int, int], None]
+AlsoCopy = Callable[[Path, Path, Mapping[str, int | None], Callable[[Path, Path], None]], None]
+"""Called with both folders, the last number of each writer in the copied log, and the function that copies a file."""
 _ROUNDS = 10
 _FILE = re.compile(r"[A-Za-z0-9]+-[A-Za-z0-9]+\.[a-z]+")  # as `ExtentEncoder.new_path` names them
 _PAGES = 2_000  # SQLite pages copied in one step
@@ -44,16 +47,23 @@ class BackupSummary:
     bytes: int
 
 
-def backup(folder: Path, dest: Path, progress: Progress | None = None) -> BackupSummary:
-    """Copy a data folder that may be in use."""
+def backup(folder: Path, dest: Path, progress: Progress | None = None, also: AlsoCopy | None = None) -> BackupSummary:
+    """Copy a data folder that may be in use; `also` copies what belongs to the log, as the log was copied."""
     with _errors(dest), _staged(folder, dest) as staging:
-        return _copy(folder, staging, progress or _no_progress, link=True)
+        copied = _copy(folder, staging, progress or _no_progress, link=True)
+        if also is not None:
+            also(folder, staging, _writer_numbers(staging), partial(_fetch_file, link=True))
+        return copied
 
 
-def restore(source: Path, folder: Path, progress: Progress | None = None) -> BackupSummary:
+def restore(
+    source: Path, folder: Path, progress: Progress | None = None, also: AlsoCopy | None = None
+) -> BackupSummary:
     """Create a data folder from a backup: a full copy, verified completely before the folder appears."""
     with _errors(folder), _staged(source, folder) as staging:
         copied = _copy(source, staging, progress or _no_progress, link=False)
+        if also is not None:
+            also(source, staging, _writer_numbers(staging), partial(_fetch_file, link=False))
         damage = check(staging).damage
         if damage:
             raise BackupFailed(
@@ -250,6 +260,11 @@ def _remove_others(staging: Path, named: dict[Path, int]) -> None:
         for path in (staging / folder).iterdir():
             if path.relative_to(staging) not in named:
                 path.unlink()
+
+
+def _writer_numbers(staging: Path) -> dict[str, int | None]:
+    with contextlib.closing(sqlite3.connect(staging / "log.db")) as db:
+        return dict(db.execute("SELECT name, last FROM writers"))
 
 
 def _counted(staging: Path, named: dict[Path, int]) -> BackupSummary:
