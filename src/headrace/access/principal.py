@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ADMIN = "admin"
+ISSUER_SEPARATOR = "|"
+"""In the name of a user of an external issuer: `issuer|subject`."""
 RESERVED = ("local", "anonymous", "nobody")
 """Names that no user may have."""
 

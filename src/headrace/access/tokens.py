@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+from headrace.access.principal import ISSUER_SEPARATOR
 from headrace.access.secret_files import SHORTEST_SECRET, TOKEN_SECRET, load_secret
 from headrace.errors import BadAccessToken, BadSetting, MissingDependency, NotAuthenticated
 from headrace.secrets import resolve_secrets
@@ -158,7 +159,7 @@ def _foreign(claims: Mapping[str, Any]) -> Claims:
         raise _refused("its id is not a text")
     roles = claims.get("roles", [])
     named = frozenset(role for role in roles if isinstance(role, str)) if isinstance(roles, list) else frozenset()
-    return Claims(f"{claims['iss']}|{_subject(claims['sub'])}", expires_at, id, roles=named)
+    return Claims(f"{claims['iss']}{ISSUER_SEPARATOR}{_subject(claims['sub'])}", expires_at, id, roles=named)
 
 
 def _subject(subject: object) -> str:

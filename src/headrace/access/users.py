@@ -22,7 +22,7 @@ from headrace.access.audit import Audit
 from headrace.access.authorization import Rights
 from headrace.access.grants import ROLES, Grant
 from headrace.access.passwords import hash_password
-from headrace.access.principal import ADMIN, RESERVED, Principal
+from headrace.access.principal import ADMIN, ANONYMOUS, ISSUER_SEPARATOR, RESERVED, Principal
 from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.errors import (
@@ -63,6 +63,8 @@ class AccessState:
     roles: Mapping[str, tuple[Grant, ...]] = field(default_factory=lambda: dict(ROLES))
     revoked: Mapping[str, int] = field(default_factory=dict)
     """Revoked tokens, each with the time (ms) at which it expires anyway."""
+    quotas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Quotas of users that differ from the settings, by the name of the setting in `[quota]`."""
     _granted: dict[frozenset[str], tuple[Grant, ...]] = field(default_factory=dict, init=False, compare=False)
     """Grants by set of roles, cached at first use."""
 
@@ -131,6 +133,10 @@ class UserStore:
     def set_roles(self, name: str, roles: Iterable[str], *, by: str) -> None:
         self._change("roles-set", by, user=name, roles=sorted(set(roles)))
 
+    def set_quota(self, name: str, quota: Mapping[str, int], *, by: str) -> None:
+        """Replace the quotas of a user that differ from the settings; none of them: the settings apply."""
+        self._change("quota-set", by, user=name, quota=dict(quota))
+
     def grant(self, role: str, grant: Grant, *, by: str) -> None:
         """Grant to a role; the first grant creates the role."""
         self._change("granted", by, role=_checked(role), grant=grant)
@@ -177,7 +183,8 @@ def _user_added(state: AccessState, offset: int, change: AccessChange) -> Access
 def _user_removed(state: AccessState, offset: int, change: AccessChange) -> AccessState:
     del offset
     user = _user(state, change)
-    return replace(state, users={name: one for name, one in state.users.items() if name != user.name})
+    users = {name: one for name, one in state.users.items() if name != user.name}
+    return replace(state, users=users, quotas=_without(state.quotas, user.name))
 
 
 def _password_set(state: AccessState, offset: int, change: AccessChange) -> AccessState:
@@ -192,6 +199,19 @@ def _roles_set(state: AccessState, offset: int, change: AccessChange) -> AccessS
     del offset
     _check_roles(state, change["roles"])
     return _with(state, replace(_user(state, change), roles=frozenset(change["roles"])))
+
+
+def _quota_set(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    name, quota = change["user"], change["quota"]
+    if not (name == ANONYMOUS.name or ISSUER_SEPARATOR in name):  # these are not stored here
+        _user(state, change)
+    others = _without(state.quotas, name)
+    return replace(state, quotas={**others, name: quota} if quota else others)
+
+
+def _without(quotas: Mapping[str, Mapping[str, int]], user: str) -> Mapping[str, Mapping[str, int]]:
+    return {name: quota for name, quota in quotas.items() if name != user}
 
 
 def _stored(grant: Grant) -> dict[str, Any]:
@@ -231,6 +251,7 @@ _CHANGES: Mapping[str, Callable[[AccessState, int, AccessChange], AccessState]] 
     "password-set": _password_set,
     "signed-out": _signed_out,
     "roles-set": _roles_set,
+    "quota-set": _quota_set,
     "granted": _granted,
     "revoked": _revoked,
     "token-revoked": _token_revoked,

@@ -23,10 +23,10 @@ class QuotaMiddleware:
         self._app, self._quotas = app, quotas
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in _FREE or not self._quotas.are_set:
+        usage = self._usage(scope)
+        if usage is None:
             await self._app(scope, receive, send)
             return
-        usage = self._quotas.usage(request_share(HTTPConnection(scope)))
         try:
             usage.begin_request()
         except TooManyRequests as error:
@@ -35,6 +35,11 @@ class QuotaMiddleware:
             return
         USAGE.set(usage)
         await self._app(scope, _receiving(receive, usage), _sending(send, usage))
+
+    def _usage(self, scope: Any) -> Usage | None:
+        if scope["type"] not in ("http", "websocket") or scope["path"] in _FREE:
+            return None
+        return self._quotas.usage(request_share(HTTPConnection(scope)))
 
 
 def _receiving(receive: Any, usage: Usage) -> Any:

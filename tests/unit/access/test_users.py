@@ -48,6 +48,21 @@ def test_changes_are_read_back(log: EmbeddedLog) -> None:
     assert "scrypt" not in str([e.details for e in read_audit(log)])
 
 
+def test_the_quotas_of_a_user_end_with_the_user(log: EmbeddedLog) -> None:
+    book = _book(log)
+    book.add_user("bob", None, [], by="local")
+    book.set_quota("bob", {"queries": 1}, by="local")
+    assert _book(log).state.quotas == {"bob": {"queries": 1}}
+    book.remove_user("bob", by="local")
+    book.add_user("bob", None, [], by="local")
+    assert _book(log).state.quotas == {}
+    with pytest.raises(UnknownUser):
+        book.set_quota("carol", {"queries": 1}, by="local")
+    assert [entry.details for entry in read_audit(log) if entry.action == "quota-set"] == [
+        {"user": "bob", "quota": {"queries": 1}}
+    ]
+
+
 def test_grants_that_an_earlier_version_stored_are_read(log: EmbeddedLog) -> None:
     grant = {"deed": "read", "kind": "topic", "pattern": "orders", "where": None}
     stored = {"version": 1, "id": "a", "did": "granted", "by": "local", "at": 0, "role": "clerks", "grant": grant}

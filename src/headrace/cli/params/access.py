@@ -11,6 +11,9 @@ import typer
 
 from headrace.access.principal import LOCAL
 from headrace.cli.context import CommandContext
+from headrace.errors import BadCommandLine
+from headrace.settings import declared_settings, parse_value
+from headrace.settings.sections import find_setting
 
 if TYPE_CHECKING:
     from headrace.access.users import UserStore
@@ -29,6 +32,22 @@ def open_users(call: CommandContext, *, create: bool = False) -> Iterator[UserSt
     with call.log(create=create) as log:
         clock = SystemClock()
         yield UserStore(log, clock, Audit(log, clock))
+
+
+def parse_quota(text: str) -> tuple[str, int]:
+    """A quota of one user, like `requests_per_second=50`."""
+    name, _, value = text.partition("=")
+    spec = find_setting(f"quota.{name}")
+    names = [spec.name for spec in declared_settings() if spec.section == "quota"]
+    if spec is None:
+        raise BadCommandLine(f'there is no quota "{name[:80]}"', fix=f"quotas are: {', '.join(names)}")
+    try:
+        number = int(parse_value(spec.type, value))
+    except ValueError as error:
+        raise BadCommandLine(f'quota {name} cannot be "{value[:80]}": {error}', fix=spec.doc) from None
+    if number < 0:
+        raise BadCommandLine(f"quota {name} cannot be negative", fix="0 is no limit")
+    return name, number
 
 
 def prompt_password() -> str:

@@ -25,6 +25,7 @@ LIVE_SETTINGS = (
     "query.pull_max_bytes",
     "query.pull_max_cpu",
     "query.max_push_queries",
+    *(spec.key for spec in declared_settings() if spec.section == "quota"),
 )
 """Settings that take effect at once, in the server's own process."""
 _logger = logging.getLogger(__name__)

@@ -23,8 +23,13 @@ _RELEASING = 4
 class Admission:
     """The queues of a server. Event loop only."""
 
-    def __init__(self, limits: Mapping[WorkClass, WorkLimits]) -> None:
+    def __init__(
+        self, limits: Mapping[WorkClass, WorkLimits], quotas: Mapping[WorkClass, Callable[[str], int]] | None = None
+    ) -> None:
+        """`quotas` are how much work of a class a principal may have."""
         self.queues = {work: FairQueue(work, limits[work]) for work in WorkClass}
+        for work, quota_of in (quotas or {}).items():
+            self.queues[work].quota_of = quota_of
         self._free = CapacityLimiter(_RELEASING)
         self._threads = {work: CapacityLimiter(limits[work].running) for work in WorkClass}
 

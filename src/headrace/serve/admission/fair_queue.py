@@ -37,6 +37,8 @@ class FairQueue:
 
     def __init__(self, work: WorkClass, limits: WorkLimits, now: Callable[[], float] = time.monotonic) -> None:
         self.work, self.limits = work, limits
+        self.quota_of: Callable[[str], int] = lambda principal: 0
+        """How much of the work one principal may have running and waiting; 0: no quota."""
         self.statistics = WorkStatistics()
         self._rate = CompletionRate(now)
         self._running = Counter[str]()
@@ -54,8 +56,8 @@ class FairQueue:
     def check(self, principal: str) -> None:
         """Refuse work that would find no place in the queue."""
         own = len(self._waiting.get(principal, ()))
-        if 0 < self.limits.quota <= own + self._running[principal]:
-            what = f"{principal} has {self.limits.quota} {self.work} requests already, its quota"
+        if 0 < (quota := self.quota_of(principal)) <= own + self._running[principal]:
+            what = f"{principal} has {quota} {self.work} requests already, its quota"
             raise self._refused(TooManyRequests(what, fix="wait for one of them to end"))
         if self._has_slot(principal):
             return

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields, replace
 
 from headrace.errors import TooManyRequests
 from headrace.settings.sections import QuotaSettings
@@ -19,6 +20,7 @@ from headrace.settings.sections import QuotaSettings
 _BURST_SECONDS = 2.0  # of a quota that is not used, which may be used later
 _LONGEST_SECONDS = 30.0  # to wait after a request, however large it was
 _MAX_KNOWN = 10_000  # principals whose usage is remembered
+_NAMES = frozenset(item.name for item in fields(QuotaSettings))
 Now = Callable[[], float]
 
 
@@ -43,17 +45,21 @@ class Usage:
     """What one principal uses. Thread-safe: rows are charged where they arise."""
 
     def __init__(self, principal: str, quota: QuotaSettings, now: Now = time.monotonic) -> None:
-        self.principal = principal
-        self._max_streams = quota.push_queries
+        self.principal, self._now = principal, now
+        self._lock = threading.Lock()
+        self.streams = 0
+        self.set_quota(quota)
+
+    def set_quota(self, quota: QuotaSettings) -> None:
+        """Apply another quota from now on; what was used before is forgotten."""
+        self.quota = quota
         rates = {
             "quota.requests_per_second": quota.requests_per_second,
             "quota.bytes_in_per_second": quota.bytes_in_per_second,
             "quota.bytes_out_per_second": quota.bytes_out_per_second,
             "quota.rows_per_second": quota.rows_per_second,
         }
-        self._buckets = {name: TokenBucket(float(rate), now) for name, rate in rates.items() if rate}
-        self._lock = threading.Lock()
-        self.streams = 0
+        self._buckets = {name: TokenBucket(float(rate), self._now) for name, rate in rates.items() if rate}
 
     def charge(self, name: str, count: int) -> None:
         if (bucket := self._buckets.get(name)) is not None:
@@ -75,7 +81,7 @@ class Usage:
     def stream(self) -> Iterator[None]:
         """Count a push query or a tail for the block."""
         with self._lock:
-            if 0 < self._max_streams <= self.streams:
+            if 0 < self.quota.push_queries <= self.streams:
                 raise self._exceeded(f"{self.principal} has {self.streams} push queries and tails, quota.push_queries")
             self.streams += 1
         try:
@@ -93,19 +99,19 @@ class Usage:
 class Quotas:
     """The usage of all principals. Event loop only."""
 
-    def __init__(self, quota: QuotaSettings) -> None:
-        self._quota = quota
+    def __init__(self, quota_of: Callable[[str], QuotaSettings]) -> None:
+        self._quota_of = quota_of
         self._known: OrderedDict[str, Usage] = OrderedDict()
         self.refused = 0
 
-    @property
-    def are_set(self) -> bool:
-        quota = self._quota
-        rates = quota.requests_per_second, quota.bytes_in_per_second, quota.bytes_out_per_second, quota.rows_per_second
-        return any(rates) or quota.push_queries > 0
-
-    def usage(self, principal: str) -> Usage:
-        usage = self._known.pop(principal, None) or Usage(principal, self._quota)
+    def usage(self, principal: str) -> Usage | None:
+        """The usage of a principal; None if it has no quota."""
+        quota = self._quota_of(principal)
+        if not _is_set(quota) and principal not in self._known:
+            return None
+        usage = self._known.pop(principal, None) or Usage(principal, quota)
+        if usage.quota != quota:
+            usage.set_quota(quota)
         self._known[principal] = usage
         if len(self._known) > _MAX_KNOWN:
             self._forget()
@@ -116,6 +122,16 @@ class Quotas:
         idle = next((name for name, usage in self._known.items() if not usage.streams), None)
         if idle is not None:
             del self._known[idle]
+
+
+def user_quota(settings: QuotaSettings, own: Mapping[str, int] | None) -> QuotaSettings:
+    """The quota of a user: the settings, except for those that are set for the user."""
+    return settings if own is None else replace(settings, **{name: own[name] for name in _NAMES & own.keys()})
+
+
+def _is_set(quota: QuotaSettings) -> bool:
+    rates = quota.requests_per_second, quota.bytes_in_per_second, quota.bytes_out_per_second, quota.rows_per_second
+    return any(rates) or quota.push_queries > 0
 
 
 USAGE: ContextVar[Usage | None] = ContextVar("usage", default=None)

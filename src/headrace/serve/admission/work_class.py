@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.settings.sections import QuotaSettings, ServerSettings
+from headrace.settings.sections import ServerSettings
 
 
 class WorkClass(StrEnum):
@@ -37,8 +37,6 @@ class WorkLimits:
     running: int
     queued: int = 256
     wait_seconds: float = 10.0
-    quota: int = 0
-    """How much of it one principal may have running and waiting; 0: no quota."""
 
     @property
     def running_each(self) -> int:
@@ -50,9 +48,7 @@ class WorkLimits:
         return max(1, self.queued // 2)
 
 
-def work_limits(
-    settings: ServerSettings, quota: QuotaSettings, cores: int | None = None
-) -> Mapping[WorkClass, WorkLimits]:
+def work_limits(settings: ServerSettings, cores: int | None = None) -> Mapping[WorkClass, WorkLimits]:
     """The limits of each class. Pull queries compute, so they follow the cores; the rest mostly waits for the disk."""
     cores = cores or os.cpu_count() or 1
     running = {
@@ -66,5 +62,4 @@ def work_limits(
         WorkClass.CONSOLE: 8,
     }
     wait = settings.queue_timeout.total_seconds()
-    quotas = {WorkClass.PULL: quota.queries}
-    return {work: WorkLimits(count, settings.max_queued, wait, quotas.get(work, 0)) for work, count in running.items()}
+    return {work: WorkLimits(count, settings.max_queued, wait) for work, count in running.items()}

@@ -15,7 +15,7 @@ from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
 from headrace.errors import UnknownTopic
 from headrace.serve.admission.admission import Admission
-from headrace.serve.admission.quotas import Quotas
+from headrace.serve.admission.quotas import Quotas, user_quota
 from headrace.serve.admission.work_class import WorkClass, work_limits
 from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
@@ -24,6 +24,7 @@ from headrace.serve.api.streaming.append_signal import AppendSignal
 from headrace.serve.api.streaming.page_cache import TailPageCache
 from headrace.serve.caller import request_rights, request_share
 from headrace.serve.http.request_body import BodyBudget
+from headrace.settings.sections import QuotaSettings
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -37,8 +38,10 @@ class RequestContext:
         self.dashboards = dashboard_store(node.log)
         self.resolutions = DeadLetterResolutions(node.log)
         self.append_signal = AppendSignal(node.log)
-        self.admission = Admission(work_limits(node.settings.server, node.settings.quota))
-        self.quotas = Quotas(node.settings.quota)
+        self.admission = Admission(
+            work_limits(node.settings.server), {WorkClass.PULL: lambda principal: self._quota(principal).queries}
+        )
+        self.quotas = Quotas(self._quota)
         self.pages = TailPageCache(node.log, self.admission)
         self.sampler = MetricsSampler()
         self.budget = BodyBudget(_HELD)
@@ -46,6 +49,11 @@ class RequestContext:
         self.share = NO_RIGHTS.principal.name
         """Whose share of the server's limits the request uses."""
         self.work = WorkClass.ADMINISTRATION
+
+    def _quota(self, principal: str) -> QuotaSettings:
+        """The current quota of a principal: settings can be reloaded, and an admin can set it for one user."""
+        node = self.node
+        return user_quota(node.settings.quota, node.guard.users.state.quotas.get(principal))
 
     def with_rights(self, rights: Rights, work: WorkClass | None = None, share: str | None = None) -> RequestContext:
         """The same context with a caller's rights, for work of a class; `share` is the user's unless it is given."""

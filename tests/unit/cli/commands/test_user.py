@@ -42,6 +42,23 @@ def test_users_are_added_changed_and_removed(headrace: Program) -> None:
     assert "unknown-user" in headrace("user", "remove", "bob", code=1).err
 
 
+def test_quotas_of_a_user_are_set_shown_and_removed(headrace: Program) -> None:
+    headrace("user", "add", "shop", "--no-password")
+    headrace("user", "quota", "shop", "requests_per_second=50", "bytes_in_per_second=1MB")
+    headrace("user", "quota", "shop", "queries=2")
+    rows = {row["quota"]: (row["value"], row["from"]) for row in headrace("user", "quota", "shop", "--json").json}
+    assert rows["requests_per_second"] == (50, "user")
+    assert rows["bytes_in_per_second"] == (1 << 20, "user")
+    assert (rows["queries"], rows["rows_per_second"]) == ((2, "user"), (0, "settings"))
+    headrace("user", "quota", "shop", "--remove")
+    assert {row["from"] for row in headrace("user", "quota", "shop", "--json").json} == {"settings"}
+    headrace("user", "quota", "https://issuer|carol", "queries=1")
+    assert "unknown-user" in headrace("user", "quota", "bob", code=1).err
+    assert "unknown-user" in headrace("user", "quota", "bob", "queries=1", code=1).err
+    for wrong in ("requests=1", "queries", "queries=many", "queries=-1"):
+        assert "bad-command-line" in headrace("user", "quota", "shop", wrong, code=2).err, wrong
+
+
 def test_a_password_cannot_be_an_argument(headrace: Program) -> None:
     assert _typed(headrace, "", "user", "add", "alice", "a long password") == 2
     assert _typed(headrace, "", "user", "add", "alice", "--password", "a long password") == 2

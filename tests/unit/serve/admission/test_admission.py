@@ -16,7 +16,7 @@ from headrace.serve.api.route import AccessLevel, Route
 from headrace.serve.application import application
 from headrace.serve.http.server import Server
 from headrace.settings import Settings
-from headrace.settings.sections import QuotaSettings, ServerSettings
+from headrace.settings.sections import ServerSettings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.api.conftest import Client
 from tests.wait import wait_until
@@ -116,6 +116,6 @@ def test_a_route_without_a_class_is_refused() -> None:
 
 @pytest.mark.parametrize("cores", [1, 2, 64])
 def test_every_class_has_room_for_two_principals(cores: int) -> None:
-    limits = work_limits(ServerSettings(), QuotaSettings(), cores)
+    limits = work_limits(ServerSettings(), cores)
     assert set(limits) == set(WorkClass)
     assert all(one.running_each < one.running for one in limits.values() if one.running > 1)

@@ -85,7 +85,9 @@ def test_a_principal_over_its_share_of_the_queue_is_refused_and_others_are_not()
 
 def test_a_principal_at_its_quota_is_refused_although_there_is_room() -> None:
     async def test() -> None:
-        work = Work(FairQueue(WorkClass.PULL, WorkLimits(8, quota=1)))
+        limited = FairQueue(WorkClass.PULL, WorkLimits(8))
+        limited.quota_of = {ALICE: 1, BOB: 0}.__getitem__
+        work = Work(limited)
         await work.begin(ALICE)
         with pytest.raises(TooManyRequests, match="its quota"):
             work.queue.check(ALICE)

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from headrace.access.secret_files import find_local_secret
+from headrace.control.admin.settings_reload import merge_live
 from headrace.control.node import Node
 from headrace.errors import TooManyRequests
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.admission.quotas import Quotas, TokenBucket, Usage
+from headrace.serve.admission.work_class import WorkClass
+from headrace.serve.api.request_context import RequestContext
 from headrace.serve.application import application
 from headrace.serve.http.server import Server
 from headrace.settings import Settings
@@ -61,12 +65,62 @@ def test_a_user_above_a_quota_is_told_when_to_come_back() -> None:
 
 def test_the_number_of_remembered_users_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.serve.admission.quotas._MAX_KNOWN", 2)
-    quotas = Quotas(QuotaSettings(push_queries=1))
-    with quotas.usage("alice").stream():
+    quotas = Quotas(lambda name: QuotaSettings(push_queries=1))
+    with _usage(quotas, "alice").stream():
         for name in ("bob", "carol", "dave"):
             quotas.usage(name)
-        with pytest.raises(TooManyRequests), quotas.usage("alice").stream():
+        with pytest.raises(TooManyRequests), _usage(quotas, "alice").stream():
             pass
+
+
+def _usage(quotas: Quotas, name: str) -> Usage:
+    usage = quotas.usage(name)
+    assert usage is not None
+    return usage
+
+
+def test_another_quota_applies_to_the_next_request_and_what_is_open_still_counts() -> None:
+    quota = {"alice": QuotaSettings(push_queries=2, requests_per_second=1)}
+    quotas = Quotas(lambda name: quota.get(name, QuotaSettings()))
+    assert quotas.usage("bob") is None
+    with _usage(quotas, "alice").stream():
+        _usage(quotas, "alice").charge("quota.requests_per_second", 100)
+        quota["alice"] = QuotaSettings(push_queries=1)
+        _usage(quotas, "alice").begin_request()
+        with pytest.raises(TooManyRequests), _usage(quotas, "alice").stream():
+            pass
+
+
+@pytest.mark.parametrize("quota", ["rows_per_second", "bytes_in_per_second", "bytes_out_per_second"])
+def test_a_quota_of_one_user_applies_at_once_and_to_nobody_else(tmp_path: Path, quota: str) -> None:
+    with _serving(tmp_path) as (client, node):
+        node.execute(CLICKS)
+        operator = {"authorization": f"Bearer {find_local_secret(tmp_path / 'data')}"}
+
+        def statuses(headers: dict[str, str]) -> set[int]:
+            body = b'{"target": "CLICKS"}\n' + b'{"PAGE": "/"}\n' * 10
+            return {client.raw("POST", "/inserts-stream", body, headers)[0] for _ in range(6)}
+
+        assert statuses({}) == {200}
+        node.guard.users.set_quota("anonymous", {quota: 1}, by="local")
+        assert 429 in statuses({})
+        assert statuses(operator) == {200}
+        node.guard.users.set_quota("anonymous", {}, by="local")
+        assert statuses({}) == {200}
+
+
+def test_quotas_are_reloaded_with_the_settings(tmp_path: Path) -> None:
+    with _serving(tmp_path) as (client, node):
+        node.reload(merge_live(node.settings, node.settings.replace(quota_bytes_out_per_second=1)).settings)
+        assert 429 in {client.raw("GET", "/api/v1/topics")[0] for _ in range(6)}
+
+
+def test_the_pull_queries_of_one_user_have_a_quota_of_their_own(tmp_path: Path) -> None:
+    with _serving(tmp_path, queries=3) as (_, node):
+        context = RequestContext(node)
+        quota_of = context.admission.queues[WorkClass.PULL].quota_of
+        node.guard.users.set_quota("anonymous", {"queries": 1}, by="local")
+        assert (quota_of("anonymous"), quota_of("shop")) == (1, 3)
 
 
 @contextmanager
