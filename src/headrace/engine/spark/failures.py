@@ -60,10 +60,16 @@ _EXIT_WAIT_SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"
 _FREE_SPACE = "free space or shorten retention, then start it again and it resumes from its checkpoint"
 _DAMAGED_STATE = re.compile(
-    r"CANNOT_READ_\w*FILE\w*[^\n]*|\w*CHECKSUM_VERIFICATION_FAILED[^\n]*|RocksDBException: Corruption[^\n]*"
+    r"CANNOT_LOAD_STATE_STORE\.(?!UNCATEGORIZED|UNRELEASED_THREAD|FAILED_TO_GET|\w*OUT_OF_MEMORY)\w+[^\n]*"
+    r"|CANNOT_READ_\w*FILE\w*[^\n]*|\w*CHECKSUM_VERIFICATION_FAILED[^\n]*|RocksDBException: Corruption[^\n]*"
     r"|ZipException[^\n]*|Incomplete log file[^\n]*|Error reading (?:delta|snapshot) file[^\n]*"
+    r"|ChecksumException[^\n]*|Stream is corrupted[^\n]*|UTFDataFormatException[^\n]*"
+    r"|FileNotFoundException: [^\n]*/state/\d+/\d+/[^\n]*"
+    r"|EOFException(?=[^\n]*(?:\n\s+at [^\n]*){1,12}\n\s+at org\.apache\.spark\.sql\.execution\.streaming\.state\.)"
 )
 """Spark's messages about a file of a checkpoint that is missing, cut off or overwritten."""
+_STATE_PARTITION = re.compile(r"/state/(\d+)/(\d+)(?![\d.])")
+"""The folder of a state's partition in a message of Spark's: operator and partition."""
 _WRAPPER_PREFIXES = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only wrap another one."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
@@ -84,8 +90,7 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         what = f"query {query} lost Spark's process, which ran out of memory"
         return SparkOutOfMemory(what, where=str(folder), fix=_RAISE_SHARED_MEMORY)
     if (damage := _DAMAGED_STATE.search(text)) is not None:
-        what = f"the state of query {query} is damaged: {damage[0].strip()}"
-        return StateUnreadable(what, where=str(folder), fix=state_cures(folder))
+        return _damaged_state(query, folder, damage[0].strip(), text)
     if is_spark_gone(error) or _NOT_STARTED in text:
         return ProcessLost(f"query {query} lost a process of Spark's", where=str(folder), fix=_START_AGAIN)
     if any(sign in text for sign in _LOST_WORKER_TEXTS):
@@ -95,6 +100,16 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         f"query {query} failed: {_cause(error)}",
         where=str(folder),
         fix="see logs/spark.log in the data folder; committed results are safe, and a restart resumes from them",
+    )
+
+
+def _damaged_state(query: str, folder: Path, damage: str, text: str) -> StateUnreadable:
+    """The error for a damaged file of the state, at the folder of the partition if Spark names that."""
+    place = _STATE_PARTITION.search(text)
+    partition = "" if place is None else f" in partition {place[2]}"
+    where = folder / "spark" / ("state" if place is None else place[0].strip("/"))
+    return StateUnreadable(
+        f"the state of query {query} is damaged{partition}: {damage}", where=str(where), fix=state_cures(folder)
     )
 
 

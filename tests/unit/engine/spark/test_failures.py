@@ -27,6 +27,10 @@ Traceback (most recent call last):
 """
 
 
+READ = "\n\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)"
+STATE = "org.apache.spark.sql.execution.streaming.state"
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -45,6 +49,12 @@ Traceback (most recent call last):
             "state-unreadable",
         ),
         (Exception("org.rocksdb.RocksDBException: Corruption: bad block contents"), "state-unreadable"),
+        (Exception("[CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE] Copied a to b"), "state-unreadable"),
+        (Exception("[CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR] a thread"), "unexpected-failure"),
+        (Exception("org.apache.hadoop.fs.ChecksumException: Checksum error: file:/x"), "state-unreadable"),
+        (Exception("java.io.FileNotFoundException: File file:/c/spark/state/0/1/2.zip does not"), "state-unreadable"),
+        (Exception(f"java.io.EOFException{READ}\n\tat {STATE}.RocksDB.load"), "state-unreadable"),
+        (Exception(f"java.io.EOFException{READ}\n\tat org.apache.spark.api.python.Runner"), "python-worker-lost"),
         (Exception("java.util.zip.ZipException: zip END header not found"), "state-unreadable"),
         (Exception("java.lang.IllegalStateException: Incomplete log file"), "state-unreadable"),
         (Exception("Python worker exited unexpectedly (crashed)"), "python-worker-lost"),
@@ -69,6 +79,14 @@ def test_the_end_of_spark_for_want_of_memory_has_a_code_of_its_own(
         error = failure_of(ConnectionRefusedError(111, "Connection refused"), "q", FOLDER)
     assert error.code == expected
     assert isinstance(error, OutOfMemory) == (expected != "process-lost")
+
+
+def test_damaged_state_names_its_partition() -> None:
+    text = "[CANNOT_LOAD_STATE_STORE.CANNOT_READ_X] Error reading file:/c/server/q/spark/state/0/12/7.changelog of it"
+    error = failure_of(Exception(text), "q", FOLDER)
+    assert error.what.startswith("the state of query q is damaged in partition 12: CANNOT_LOAD")
+    assert error.where == str(FOLDER / "spark" / "state" / "0" / "12")
+    assert "headrace state recover" in (error.fix or "")
 
 
 def test_a_headrace_error_keeps_its_code_and_fields() -> None:
