@@ -15,7 +15,7 @@ import pytest
 from pg8000.exceptions import DatabaseError
 
 from headrace.contracts import Topic, TopicSpec
-from headrace.errors import Closed, ColumnNotFound
+from headrace.errors import Closed, ColumnNotFound, ViewReplaced
 from headrace.plan.analysis.lookup import Bound, Selection
 from headrace.plan.expressions import Compare
 from headrace.plan.relations import Kind, Relation, Window, WindowKind
@@ -37,19 +37,21 @@ def windowed(retention: timedelta | None = None) -> Relation:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Those of a store."""
+    url = request.getfixturevalue("postgres").url if request.param == "postgres" else ""
+    return Settings.of(storage_data=tmp_path, views_backend=request.param, views_postgres_url=url)
+
+
+@pytest.fixture
+def opened(settings: Settings) -> Iterator[Open]:
     """The same view again and again, each time as another process would open it."""
     _, source = table(ALL_TYPES)
-    url = request.getfixturevalue("postgres").url if request.param == "postgres" else ""
     with ExitStack() as stack:
 
         def open_one(what: SourceInfo | Relation) -> View:
             info = replace(source, relation=what) if isinstance(what, Relation) else what
-            store = stack.enter_context(
-                closing(
-                    open_store(Settings.of(storage_data=tmp_path, views_backend=request.param, views_postgres_url=url))
-                )
-            )
+            store = stack.enter_context(closing(open_store(settings)))
             return stack.enter_context(closing(store.open(info, Topic(info.topic, TopicSpec(), 7))))
 
         yield open_one
@@ -267,3 +269,26 @@ def test_an_unknown_column_suggests_the_nearest_one(opened: Open) -> None:
         with pytest.raises(ColumnNotFound) as refused:
             view.create_index([name])
         assert refused.value.fix == fix
+
+
+def test_a_reader_reads_the_view_of_its_own_table_only(settings: Settings) -> None:
+    _, source = table(ALL_TYPES)
+    earlier, later = (Topic(source.topic, TopicSpec(), created_at) for created_at in (7, 8))
+    with closing(open_store(settings)) as store, closing(open_store(settings)) as other:
+        with pytest.raises(ViewReplaced), other.reader(source, earlier).snapshot():  # there is no view yet
+            pass
+        view = store.open(source, earlier)
+        applied(view, [(1, (1,), (None,) * 13)], {0: 1})
+        with other.reader(source, earlier).snapshot() as snapshot:
+            assert snapshot.count() == 1
+        view.close()
+        replaced = store.open(source, later)
+        assert replaced.state().position == {}
+        with pytest.raises(ViewReplaced), other.reader(source, earlier).snapshot():
+            pass
+        with other.reader(source, later).snapshot() as snapshot:
+            assert snapshot.count() == 0
+        replaced.remove()
+        with pytest.raises(ViewReplaced), other.reader(source, later).snapshot():
+            pass
+        replaced.close()

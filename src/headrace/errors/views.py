@@ -21,6 +21,10 @@ class ViewLagging(Retry, code="view-lagging"):
     """A view did not reach the requested position within the timeout."""
 
 
+class ViewReplaced(Retry, code="view-replaced"):
+    """A table was replaced or dropped after a query on it was planned."""
+
+
 class DatabaseUnreachable(Retry, code="database-unreachable"):
     """The views' database does not respond, or cannot serve the request now."""
 

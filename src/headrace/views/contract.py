@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.contracts import Topic
+from headrace.errors import ViewReplaced
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.relations import Relation
 from headrace.plan.sources import SourceInfo
@@ -63,6 +64,11 @@ class ViewState:
     def reflects(self, position: Position) -> bool:
         """Whether everything before a position is included."""
         return all(self.position.get(partition, 0) >= offset for partition, offset in position.items())
+
+
+def view_replaced(name: str) -> ViewReplaced:
+    """The error for a query that was planned for an earlier table of the name."""
+    return ViewReplaced(f'table "{name}" was replaced or dropped before the query could read it', fix="try again")
 
 
 class ViewSnapshot(Protocol):
@@ -133,7 +139,10 @@ class ViewStore(Protocol):
         ...
 
     def reader(self, source: SourceInfo, topic: Topic) -> ViewReader:
-        """Opens a view that another process materializes, for reading only."""
+        """Opens a view that another process materializes, for reading only.
+
+        A snapshot raises ViewReplaced if the view is now that of another table, or of none.
+        """
         ...
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:

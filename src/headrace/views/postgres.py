@@ -30,7 +30,7 @@ from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.relations import Relation
 from headrace.plan.sources import SourceInfo
 from headrace.plan.steps import Event, Key
-from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewState
+from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewState, view_replaced
 from headrace.views.materializer import origin_fingerprint
 from headrace.views.postgres_connection import UNDEFINED_TABLE, ConnectionPool, PostgresSession, sqlstate
 from headrace.views.postgres_table import PostgresTable, array_literal
@@ -65,7 +65,8 @@ class PostgresStore:
         )
 
     def reader(self, source: SourceInfo, topic: Topic) -> PostgresView:
-        return self.open(source, topic)
+        origin = origin_fingerprint(source, topic)
+        return PostgresReader(self._database, self.schema, source.name, source.relation, origin)
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
         path = folder / "copy.sqlite"
@@ -291,6 +292,21 @@ class PostgresView:
             where=f"schema {self._schema} of {self._database.address}",
             fix="try again; it is rebuilt from its topic",
         )
+
+
+class PostgresReader(PostgresView):
+    """Reads the table of a view that another process materializes, as long as it is that of the same table."""
+
+    def _location(self) -> TableLocation:
+        """Creates and replaces nothing."""
+        with self._database.transaction(_SNAPSHOT) as db:
+            ((views,),) = db.run(f"SELECT to_regclass('{self._schema}.views')")
+            statement = f"SELECT number, layout FROM {self._schema}.views WHERE name = $1 AND origin = $2"
+            found = db.run(statement, self.name, self._origin) if views else []
+        if not found:
+            raise view_replaced(self.name)
+        self._known = self._place_of(*found[0])
+        return self._known
 
 
 class PostgresSnapshot:

@@ -26,9 +26,10 @@ from headrace.faultpoints import reach
 from headrace.log.embedded.storage.store import transaction, translate_errors
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.relations import Relation
+from headrace.plan.sources import SourceInfo
 from headrace.plan.steps import Event, Key
 from headrace.private_folder import make_private
-from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState
+from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState, view_replaced
 from headrace.views.sqlite_table import SqliteTable
 from headrace.watched_lock import WatchedLock
 
@@ -262,17 +263,29 @@ def export_view(snapshot: ViewSnapshot, path: Path, relation: Relation, origin: 
 
 
 class SqliteReader:
-    """Reads the file of a view that another process keeps open."""
+    """Reads the file of a view that another process keeps open, as long as it is that of the same table."""
 
-    def __init__(self, path: Path, relation: Relation) -> None:
-        self._path, self._table = path, SqliteTable(relation)
+    def __init__(self, path: Path, source: SourceInfo, origin: str) -> None:
+        self._path, self._name, self._origin = path, source.name, origin
+        self._table = SqliteTable(source.relation)
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
-        with closing(_connection(self._path)) as db:
+        with closing(self._connection()) as db:
             db.execute("PRAGMA query_only = ON")
             db.execute("BEGIN")
+            if _origin(db) != self._origin:
+                raise view_replaced(self._name)
             yield SqliteSnapshot(db, self._table)
+
+    def _connection(self) -> sqlite3.Connection:
+        """A connection that does not create the file of a dropped view."""
+        try:
+            return _connection(self._path, "rw")
+        except sqlite3.OperationalError:
+            if self._path.exists():
+                raise
+            raise view_replaced(self._name) from None
 
 
 class SqliteSnapshot:
@@ -299,8 +312,18 @@ class SqliteSnapshot:
         return self._db.execute(statement).fetchall()
 
 
-def _connection(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=_PATIENCE.total_seconds(), isolation_level=None, check_same_thread=False)
+def _connection(path: Path, mode: str = "rwc") -> sqlite3.Connection:
+    place = f"{path.absolute().as_uri()}?mode={mode}"
+    seconds = _PATIENCE.total_seconds()
+    return sqlite3.connect(place, timeout=seconds, isolation_level=None, check_same_thread=False, uri=True)
+
+
+def _origin(db: sqlite3.Connection) -> str | None:
+    """What the view of a file is built from; None if it has just been created."""
+    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchall():
+        return None
+    ((origin,),) = db.execute("SELECT origin FROM facts")
+    return origin
 
 
 def _state(db: sqlite3.Connection) -> ViewState:

@@ -11,7 +11,7 @@ from headrace.plan.sources import SourceInfo
 from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 from headrace.views.contract import ViewStore
-from headrace.views.materializer import open_view, view_path
+from headrace.views.materializer import open_view, origin_fingerprint, view_path
 from headrace.views.sqlite import SqliteReader, SqliteView
 
 
@@ -27,8 +27,7 @@ class SqliteStore:
         return open_view(self._folder, source, topic)
 
     def reader(self, source: SourceInfo, topic: Topic) -> SqliteReader:
-        del topic
-        return SqliteReader(view_path(self._folder, source), source.relation)
+        return SqliteReader(view_path(self._folder, source), source, origin_fingerprint(source, topic))
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
         del topic, folder

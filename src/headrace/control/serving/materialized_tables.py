@@ -12,12 +12,21 @@ from datetime import timedelta
 from headrace.contracts import Log, Topic
 from headrace.errors import HeadraceError, ViewLagging
 from headrace.plan.catalog import Catalog
+from headrace.plan.nodes import Source
 from headrace.plan.sources import SourceInfo
-from headrace.views.contract import Position, View, ViewState, ViewStore
+from headrace.views.contract import Position, View, ViewState, ViewStore, view_replaced
 from headrace.views.materializer import ViewMaterializer
 from headrace.views.materializer_loop import MaterializerLoop
 
 _logger = logging.getLogger(__name__)
+
+
+def _is_same(planned: Source, known: SourceInfo) -> bool:
+    """Whether the rows of a table are those that a plan reads. A plan may add system columns."""
+    added = len(planned.system) - len(known.system)
+    columns = planned.relation.value[: len(planned.relation.value) - added]
+    stored = known.topic, known.relation.key, known.relation.value, known.relation.window
+    return stored == (planned.topic, planned.relation.key, columns, planned.relation.window)
 
 
 class MaterializedTables:
@@ -84,6 +93,12 @@ class MaterializedTables:
         if view is None:
             raise self._failures.get(name) or ViewLagging(f'table "{name}" is not materialized yet', fix="try again")
         return view
+
+    def check(self, source: Source) -> None:
+        """Raise if a table is no longer the one that a query was planned for."""
+        known = self._sources.get(source.name)
+        if known is not None and not _is_same(source, known):
+            raise view_replaced(source.name)
 
     def location(self, name: str) -> tuple[SourceInfo, Topic]:
         """What another process needs to read a table's view."""

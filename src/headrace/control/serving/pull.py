@@ -52,6 +52,7 @@ class PullQueries:
 
     def execute_prepared(self, prepared: PreparedPullQuery) -> AbstractContextManager[PullResult]:
         """Execute a prepared query."""
+        self._tables.check(prepared.select.query.sources[0])
         view = self._tables.view(prepared.pull.source.name)
         return execute_on_view(prepared.pull, prepared.rows, view, QueryLimits(self.settings))
 
@@ -62,6 +63,7 @@ class PullQueries:
             if self._workers is not None:
                 return self._workers.execute(self._request(select), process)
             return nullcontext(execute_on_stream(self._log, select, limits))
+        self._tables.check(select.query.sources[0])
         pull = PullQuery(select.query, order=select.order, limit=select.limit)
         if self._workers is not None and pull.is_heavy:
             return self._workers.execute(self._request(select, pull.source.name), process)

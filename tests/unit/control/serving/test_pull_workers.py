@@ -27,9 +27,11 @@ from headrace.errors import (
     QueryTooLarge,
     ServerBusy,
     TooManyRequests,
+    ViewReplaced,
 )
 from headrace.plan.serialization import no_setup, serialize_plan
 from headrace.settings import Settings
+from headrace.views.materializer import open_view
 from tests.unit.control.serving.test_limits import CATALOG, PADS, SERIES, SOURCE
 from tests.unit.views.pull_queries import asked, view_in
 from tests.wait import wait_until
@@ -107,6 +109,22 @@ def test_processor_time_and_duration_are_limited(workers: PullWorkers, settings:
     with pytest.raises(QueryTimeLimitExceeded):
         pulled(workers, slow(settings, query_pull_timeout=timedelta(seconds=1)))
     assert len(pulled(workers, request("SELECT ID FROM T WHERE ID = 1;", settings))) == 1
+
+
+def test_a_view_that_was_replaced_while_the_query_waited_is_not_read(tmp_path: Path) -> None:
+    settings = Settings().replace(storage_data=tmp_path, query_pull_workers=1)
+    waiting = request("SELECT ID FROM T;", settings)
+    with closing(view_in(tmp_path, SOURCE)) as view, closing(PullWorkers(settings)) as workers:
+        view.apply(view.state(), [(1, (1,), ("s", [1]))], {0: 1})
+        assert len(pulled(workers, waiting)) == 1
+        view.close()
+        with closing(open_view(tmp_path, SOURCE, Topic(SOURCE.topic, TopicSpec(), 8))) as other:
+            with pytest.raises(ViewReplaced):
+                pulled(workers, waiting)
+            other.remove()
+        with pytest.raises(ViewReplaced):
+            pulled(workers, waiting)
+        assert list((tmp_path / "views").iterdir()) == []
 
 
 def test_a_worker_that_is_killed_ends_only_its_query(workers: PullWorkers, settings: Settings) -> None:

@@ -21,6 +21,7 @@ from headrace.access.authorization import ALL_RIGHTS
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.control.serving import push
+from headrace.errors import ViewReplaced
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.serve.api import request_context
@@ -110,6 +111,31 @@ def test_a_pull_query_on_a_table_returns_its_rows(client: Client) -> None:
     assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[2, 3]]
     assert client.rows("SELECT COUNT(*) AS n FROM pages WHERE page = '/missing';") == [[0]]
     assert client.rows("SELECT page, ROWTIME FROM pages WHERE page = '/missing';") == []
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        "DROP TABLE pages; CREATE SOURCE TABLE pages (page STRING PRIMARY KEY, price DECIMAL(6, 2), views BIGINT) "
+        "WITH (kafka_topic='pages', format='JSON');",
+        "DROP TABLE pages; CREATE SOURCE TABLE pages (page STRING PRIMARY KEY, views BIGINT, price DECIMAL(6, 2)) "
+        "WITH (kafka_topic='clicks', format='JSON');",
+    ],
+    ids=["columns", "topic"],
+)
+def test_a_query_that_was_planned_for_an_earlier_table_is_to_be_sent_again(client: Client, replaced: str) -> None:
+    text = "SELECT page, views FROM pages WHERE page = '/a' AND ROWTIME >= 0;"
+    select, prepared = client.node.plan_select(text), client.node.prepared_queries
+    with client.node.pull_queries.execute(select) as answer:
+        assert list(answer.batches) == []
+    with prepared.borrow("SELECT views FROM pages WHERE page = '/a';") as shape:
+        assert shape is not None
+        client.node.execute(replaced)
+        with pytest.raises(ViewReplaced), client.node.pull_queries.execute_prepared(shape):
+            pass
+    with pytest.raises(ViewReplaced), client.node.pull_queries.execute(select):
+        pass
+    assert client.rows(text) == []
 
 
 def test_a_pull_query_on_a_stream_reads_to_its_end(client: Client) -> None:
