@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from sys import getsizeof
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ MAX_RECORD_BYTES = 128 << 20
 """Maximum bytes that functions may create for one record."""
 _SHORT = 200
 """Bytes that a short text counts for."""
+_NUMBER = 32
+"""Bytes that a number or a null counts for, with its place in a row."""
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
@@ -55,6 +57,9 @@ class Allowance:
         finally:
             _CURRENT.allowance = before
 
+    def hold(self, size: int, clause: str) -> None:
+        """Charges bytes that are stored until the end of the query; a record stores nothing."""
+
     def _exceeded(self, function: str) -> HeadraceError:
         return ResultTooLong(
             f"the functions of one record create more than {self.limit >> 20} MB; {function} was the last",
@@ -67,6 +72,7 @@ class QueryAllowance(Allowance):
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit or MAX_RECORD_BYTES, per_record=not limit)
+        self._held = 0
         self.ended: QueryEnded | None = None
         """Set from another thread: why the query was ended."""
 
@@ -77,6 +83,16 @@ class QueryAllowance(Allowance):
         if self.ended is not None:
             raise self.ended
         return super().charge(value, function)
+
+    def hold(self, size: int, clause: str) -> None:
+        if self.ended is not None:
+            raise self.ended
+        self._held += size
+        if self._held > self.limit and not self.per_record:
+            raise QueryTooLarge(
+                f"the query stores more than {self.limit >> 20} MB for {clause}",
+                fix="select fewer rows or columns, add LIMIT, or raise the setting query.pull_max_bytes",
+            )
 
     def _exceeded(self, function: str) -> HeadraceError:
         return QueryTooLarge(
@@ -122,6 +138,27 @@ def record_allowance() -> Allowance:
 
 
 # -- sizes ----------------------------------------------------------------------------------------------------------
+
+
+def stored_size(value: Any) -> int:
+    """The approximate bytes of a value with everything inside."""
+    if isinstance(value, str | bytes):
+        return getsizeof(value)
+    if isinstance(value, list | tuple):
+        return getsizeof(value) + sum(map(stored_size, value))
+    if isinstance(value, dict):
+        return getsizeof(value) + sum(map(stored_size, chain(value, value.values())))
+    return _NUMBER
+
+
+def growth(before: Any, after: Any) -> int:
+    """By how many bytes an aggregate's value has grown. Of a list or map only what is new is measured."""
+    if isinstance(after, list) and isinstance(before, list):
+        return sum(map(stored_size, after[len(before) :]))
+    if isinstance(after, dict) and isinstance(before, dict):
+        added = islice(reversed(after), max(0, len(after) - len(before)))
+        return sum(stored_size(key) + stored_size(after[key]) for key in added)
+    return max(0, stored_size(after) - stored_size(before))
 
 
 def _size(value: Any) -> int:

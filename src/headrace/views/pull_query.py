@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from headrace.errors import BadQuery, Unsupported
 from headrace.plan import types as ty
+from headrace.plan.allowance import growth, record_allowance, stored_size
 from headrace.plan.analysis.lookup import Bound, Selection, extract_selection
 from headrace.plan.chain.aggregation.top_n import ranker
 from headrace.plan.chain.interpreter import Chain
@@ -100,14 +101,23 @@ class PullQuery:
 
     def _results(self, scanned: Iterator[list[Event]]) -> Iterator[list[Event]]:
         (source_path,) = self._chain.source_paths
-        rows = scanned if self._aggregate is None else _parted(self._groups(self._aggregate, scanned))
+        rows = scanned if self._aggregate is None else self._grouped(self._aggregate, scanned)
         return (source_path.feed(batch) for batch in rows)
+
+    def _grouped(self, aggregate: Aggregate, scanned: Iterator[list[Event]]) -> Iterator[list[Event]]:
+        """The groups, computed when the first is read: only then the query's allowance applies."""
+        yield from _parted(self._groups(aggregate, scanned))
 
     def _groups(self, aggregate: Aggregate, scanned: Iterator[list[Event]]) -> Iterable[Event]:
         """Computes the groups. An aggregate emits every intermediate result; the last one counts."""
         sink = Sink(aggregate, aggregate.relation, "", "", self.source.key_format, self.source.value_format)
         (source_path,) = Chain(Query("", _as_facts(sink)), replace(self._context, report=self._noticed)).source_paths
-        groups = {hashable(key): (time, key, row) for b in scanned for time, key, row, _ in source_path.feed(b)}
+        groups: dict[Any, Event] = {}
+        for batch in scanned:
+            for time, key, row, _ in source_path.feed(batch):
+                slot = hashable(key)
+                _hold_group(groups.get(slot), key, row)
+                groups[slot] = time, key, row
         return groups.values() or self._nothing(aggregate)
 
     def _noticed(self, problem: Problem) -> None:
@@ -226,20 +236,40 @@ def sort_and_limit(
     """Sorts the results, and returns no more than `limit` of them."""
     if order:
         rows = (row for batch in results for row in batch)
-        return _parted(_sorted(rows, relation, order, limit, context or Context()))
+        return _sorted(_held(rows, limit), relation, order, limit, context or Context())
     return results if limit is None else _first(results, limit)
 
 
 def _sorted(
     rows: Iterator[Event], relation: Relation, order: Order, limit: int | None, context: Context
-) -> list[Event]:
+) -> Iterator[list[Event]]:
+    """Sorts when the first row is read: only then the query's allowance applies."""
     values = evaluator([expression for expression, _ in order], relation, context, "ORDER BY")
     rank = ranker([down for _, down in order])
 
     def place(row: Event) -> Any:
         return rank(values(*row[:3]))
 
-    return sorted(rows, key=place) if limit is None else heapq.nsmallest(limit, rows, key=place)
+    yield from _parted(sorted(rows, key=place) if limit is None else heapq.nsmallest(limit, rows, key=place))
+
+
+def _held(rows: Iterator[Event], limit: int | None) -> Iterator[Event]:
+    """Charges the rows that are sorted; with a limit, as many as are stored at once."""
+    allowance = record_allowance()
+    for number, row in enumerate(rows):
+        if limit is None or number < limit:
+            allowance.hold(stored_size(row[1]) + stored_size(row[2]), "ORDER BY")
+        yield row
+
+
+def _hold_group(before: Event | None, key: Any, row: Any) -> None:
+    """Charges a new group, or by how much its aggregates have grown."""
+    if before is None:
+        size = stored_size(key) + stored_size(row)
+    else:
+        size = 0 if row is None or before[2] is None else sum(map(growth, before[2], row))
+    if size:
+        record_allowance().hold(size, "GROUP BY")
 
 
 def _parted(rows: Any) -> Iterator[list[Event]]:

@@ -14,6 +14,7 @@ from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.errors import HeadraceError, QueryTooLarge
 from headrace.plan.steps import Context, Problem
 from headrace.settings import Settings
+from headrace.views import pull_query
 from headrace.views.pull_query import PullQuery
 from headrace.views.sqlite import SqliteView
 from tests.unit.views.pull_queries import asked, table, view_in
@@ -76,6 +77,57 @@ def test_a_result_that_is_too_large_is_refused(view: SqliteView) -> None:
     with pytest.raises(QueryTooLarge) as raised:
         pulled(view, "SELECT ID, S, S AS S2 FROM T;", query_pull_max_bytes=100 << 10)
     assert "result" in raised.value.what
+
+
+SORTED = "SELECT ID, LPAD(S, 10000, '-') AS P FROM T ORDER BY P"
+WIDE_ID = "LPAD(CAST(ID AS STRING), 10000, '-')"
+GROUPS = f"SELECT {WIDE_ID} AS P, COUNT(*) AS N FROM T GROUP BY {WIDE_ID}"
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        (f"{SORTED};", "ORDER BY"),
+        (f"{SORTED} LIMIT 90;", "ORDER BY"),
+        (f"{GROUPS};", "GROUP BY"),
+        ("SELECT COLLECT_LIST(LPAD(S, 10000, '-')) AS L FROM T;", "GROUP BY"),
+        (f"SELECT HISTOGRAM({WIDE_ID}) AS H FROM T;", "GROUP BY"),
+    ],
+    ids=["order-by", "order-by-limit", "group-by", "collect-list", "histogram"],
+)
+def test_rows_and_groups_that_are_stored_are_limited(
+    view: SqliteView, monkeypatch: pytest.MonkeyPatch, text: str, clause: str
+) -> None:
+    monkeypatch.setattr(pull_query, "SCAN_BATCH_ROWS", 10)  # what functions create for a batch is no more than 100 KB
+    assert pulled(view, text)
+    with pytest.raises(QueryTooLarge) as raised:
+        pulled(view, text, query_pull_max_bytes=500 << 10)
+    assert f"for {clause}" in raised.value.what
+    assert pulled(view, text, query_pull_max_bytes=0)
+
+
+@pytest.mark.parametrize("clause", ["ORDER BY P", "GROUP BY P", "GROUP BY ID"], ids=["order", "group", "aggregate"])
+def test_functions_of_sorted_and_grouped_rows_are_refused_and_not_null(view: SqliteView, clause: str) -> None:
+    """168 MB are more than a record may create, and less than this query."""
+    wide = " + ".join(f"LEN(LPAD(S, {14_000_000 + n}, 'b'))" for n in range(12))
+    parts = {
+        "ORDER BY P": f"SELECT ID, {wide} AS P FROM T WHERE ID = 1 ORDER BY P;",
+        "GROUP BY P": f"SELECT {wide} AS P, COUNT(*) AS N FROM T WHERE ID = 1 GROUP BY {wide};",
+        "GROUP BY ID": f"SELECT ID, SUM({wide}) AS P FROM T WHERE ID = 1 GROUP BY ID;",
+    }
+    (row,) = pulled(view, parts[clause], query_pull_max_bytes=2 << 30)
+    assert b"168000066" in row
+    with pytest.raises(QueryTooLarge):
+        pulled(view, parts[clause], query_pull_max_bytes=20 << 20)
+
+
+def test_an_aggregate_of_many_rows_that_stores_little_is_answered(
+    view: SqliteView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_query, "SCAN_BATCH_ROWS", 10)
+    text = f"SELECT SUM(LEN({WIDE_ID})) AS W, AVG(ID) AS A, COUNT(*) AS N FROM T;"
+    (row,) = pulled(view, text, query_pull_max_bytes=500 << 10)
+    assert row.endswith(b",100]")
 
 
 def test_ordinary_functions_and_lambdas_are_not_refused(view: SqliteView, tmp_path: Path) -> None:
