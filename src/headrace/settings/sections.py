@@ -126,8 +126,8 @@ class QuerySettings:
     pull_max_rows: int = setting(1_000_000, "How many rows a pull query may return; 0: no limit.", least=0)
     pull_max_bytes: Size = setting(
         Size(256 << 20),
-        "How large the result of a pull query may be, what its functions may create for 1,000 rows, and what it may store "
-        "for ORDER BY and GROUP BY; 0: no limit.",
+        "How large the result of a pull query may be, what its functions may create for 1,000 rows, and what it may "
+        "store for ORDER BY and GROUP BY; 0: no limit.",
     )
     pull_workers: int = setting(
         2,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,7 +15,7 @@ from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
 from headrace.errors import UnknownTopic
 from headrace.serve.admission.admission import Admission
-from headrace.serve.admission.quotas import Quotas, user_quota
+from headrace.serve.admission.quotas import USAGE, Quotas, user_quota
 from headrace.serve.admission.work_class import WorkClass, work_limits
 from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
@@ -64,6 +64,21 @@ class RequestContext:
     def for_request(self, connection: HTTPConnection, work: WorkClass) -> RequestContext:
         """The same context for a request."""
         return self.with_rights(request_rights(connection), work, request_share(connection))
+
+    @contextmanager
+    def charged(self, work: WorkClass) -> Iterator[RequestContext]:
+        """This context for work of a class that no request stands for, charged to the caller's quotas.
+
+        The console's own work is charged to nobody.
+        """
+        usage = None if work is WorkClass.CONSOLE else self.quotas.usage(self.share)
+        if usage is not None:
+            usage.begin_request()
+        before = USAGE.set(usage)
+        try:
+            yield self.with_rights(self.rights, work, self.share)
+        finally:
+            USAGE.reset(before)
 
     async def run(self, do: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs) -> Result:
         """Call a blocking function on a thread of the request's class of work, when it is the caller's turn."""

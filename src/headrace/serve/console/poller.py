@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.grants import Privilege, topic_resource
@@ -77,7 +77,12 @@ class ServerSnapshot:
 
 
 class SharedRequest(Protocol):
-    """A request that several pages repeat. Equal requests with equal rights share one answer."""
+    """A request that several pages repeat. Equal requests with equal rights share one answer.
+
+    `work` is its class: PULL if it reads rows, which is charged to the quotas of the user who asks first.
+    """
+
+    work: ClassVar[WorkClass]
 
     def stamp(self, context: RequestContext) -> object:
         """A version of the answer: while it is equal, so is the answer. None if there is no such version."""
@@ -101,7 +106,8 @@ class SharedRequestCache:
         async with self._turns.setdefault(key, asyncio.Lock()):
             again_at, stamp, answer = self._known.get(key, (-math.inf, None, None))
             if (begun := time.monotonic()) >= again_at:
-                stamp, answer = await context.run(_answer, context, request, stamp, answer)
+                with context.charged(request.work) as charged:
+                    stamp, answer = await charged.run(_answer, charged, request, stamp, answer)
                 done = time.monotonic()
                 self._known[key] = done + max(0.9 * POLL_SECONDS, _REST * (done - begun)), stamp, answer
                 self._forget()

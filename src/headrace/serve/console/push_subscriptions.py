@@ -11,8 +11,18 @@ from typing import Any
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushQueries, PushSubscription
 from headrace.plan.actions import TransientSelect
+from headrace.serve.admission.quotas import open_stream
+from headrace.serve.admission.work_class import WorkClass
+from headrace.serve.api.request_context import RequestContext
 
 RunOnThread = Callable[[Callable[[], PushSubscription]], Coroutine[Any, Any, PushSubscription]]
+
+
+@asynccontextmanager
+async def charged_stream(context: RequestContext) -> AsyncIterator[RunOnThread]:
+    """Work for a push query, charged to the user's quotas."""
+    with context.charged(WorkClass.PUSH) as charged, open_stream():
+        yield charged.run
 
 
 @asynccontextmanager

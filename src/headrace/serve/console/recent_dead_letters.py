@@ -6,8 +6,10 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import ClassVar
 
 from headrace.contracts import Topic
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources import dead_letters
 
@@ -31,6 +33,8 @@ class RecentDeadLetters:
     most: int
     settled: int = 0
     """Resolved by the requesting page: part of the cache key, so that no earlier answer is used."""
+
+    work: ClassVar = WorkClass.PULL
 
     def stamp(self, context: RequestContext) -> object:
         """None: dead letters are resolved without a record in their topic."""

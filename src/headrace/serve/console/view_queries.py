@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ from headrace.errors import BadRequest
 from headrace.plan.actions import ResultColumn
 from headrace.plan.relations import Relation
 from headrace.plan.types import identifier_text as quoted
+from headrace.serve.admission.quotas import charge_rows
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.views import ViewDescription, ViewRequest, get_view
 from headrace.serve.console.widgets.chart_panel import MAX_ROWS, TIME_COLUMNS, ChartPanel
@@ -68,6 +70,8 @@ def run_select(context: RequestContext, params: ViewSelect) -> ViewRows:
         raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
     with context.node.pull_queries.execute(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
+        charge_rows(len(rows))
+        charge_rows(len(rows))
     return ViewRows([column.name for column in ask.columns], rows, time_columns(ask.columns))
 
 
@@ -109,6 +113,8 @@ class GridRequest:
     text: str = ""
     limit: int = 1_000
 
+    work: ClassVar = WorkClass.PULL
+
     def stamp(self, context: RequestContext) -> object:
         return view_version(context, self.view, self.where)
 
@@ -137,6 +143,8 @@ class ChartRequest:
     """A chart, drawn from its query's rows."""
 
     panel: ChartPanel
+
+    work: ClassVar = WorkClass.PULL
 
     def stamp(self, context: RequestContext) -> object:
         return view_version(context, self.panel.view, self.panel.where)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,15 +19,19 @@ from headrace.access.grants import Grant
 from headrace.access.principal import Principal
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TooManyRequests
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
+from headrace.serve.admission.quotas import USAGE, Quotas
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.console import poller
+from headrace.serve.console.push_subscriptions import charged_stream
 from headrace.serve.console.view_queries import ChartRequest, GridRequest
 from headrace.serve.console.widgets.chart_kinds import CHART_KINDS
 from headrace.serve.console.widgets.chart_panel import MAX_ROWS, ChartPanel
 from headrace.settings import Settings
+from headrace.settings.sections import QuotaSettings
 from tests.unit.control.test_node import Nowhere
 
 DECLARED = """
@@ -145,6 +149,42 @@ def test_a_result_is_cached_until_the_view_changes(site: RequestContext, monkeyp
     assert some.options["title"]["text"] == "45"
     with pytest.raises(HeadraceError):
         asyncio.run(ask(grants=[]))
+
+
+def test_a_chart_is_a_pull_query_within_the_quotas_of_its_user(site: RequestContext) -> None:
+    site = seen_by(site, grants=["ID < 10"])
+    site.quotas = Quotas(lambda name: QuotaSettings(requests_per_second=1))
+    pulls, own = (site.admission.queues[work].statistics for work in (WorkClass.PULL, WorkClass.CONSOLE))
+    before = pulls.admitted, own.admitted
+
+    async def ask(column: str) -> Any:
+        return await poller.SharedRequestCache().of(site, ChartRequest(ChartPanel("number", "SALES", y=column)))
+
+    assert asyncio.run(ask("ID")).options["title"]["text"] == "45"
+    assert (pulls.admitted, own.admitted) == (before[0] + 1, before[1])
+    usage = site.quotas.usage("ann")
+    assert usage is not None
+    usage.charge("quota.requests_per_second", 10)
+    with pytest.raises(TooManyRequests):
+        asyncio.run(ask("N"))
+    assert USAGE.get() is None
+
+
+def test_a_push_query_of_a_page_counts_for_its_user(site: RequestContext) -> None:
+    site = seen_by(site, grants=[])
+    site.quotas = Quotas(lambda name: QuotaSettings(push_queries=1))
+
+    async def main() -> None:
+        async with charged_stream(site) as run:
+            assert await run(cast(Any, lambda: 42)) == 42
+            with pytest.raises(TooManyRequests):
+                async with charged_stream(site):
+                    pass
+        async with charged_stream(site):
+            pass
+
+    asyncio.run(main())
+    assert site.admission.queues[WorkClass.PUSH].statistics.admitted == 1
 
 
 def seen_by(site: RequestContext, grants: list[str] | None = None) -> RequestContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nicegui import ui
 
@@ -14,6 +14,7 @@ from headrace.log.folded_topic import topic_bounds
 from headrace.plan.alerts import TOPIC
 from headrace.plan.notifiers import PUSH
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources import alerts as api
 from headrace.serve.api.resources.statements import ExecuteRequest, execute_statements
@@ -90,6 +91,8 @@ async def alerts(context: PageContext) -> None:
 class AlertsRequest:
     """All alerts that the user may see, fetched once a second for all pages."""
 
+    work: ClassVar = WorkClass.CONSOLE
+
     def stamp(self, context: RequestContext) -> object:
         """None: states of queries and mutes change without a new version."""
         return None
@@ -101,6 +104,8 @@ class AlertsRequest:
 @dataclass(frozen=True)
 class NoticesRequest:
     """The latest notices, fetched again when there are new notices or deliveries."""
+
+    work: ClassVar = WorkClass.CONSOLE
 
     def stamp(self, context: RequestContext) -> object:
         return (

@@ -21,11 +21,13 @@ from headrace.lang.record_printer import RECORDS
 from headrace.lang.registry import dialect_of
 from headrace.plan.actions import Action, SetProperty, TransientSelect, UnsetProperty
 from headrace.plan.explain import tree
+from headrace.serve.admission.quotas import charge_rows
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.statements import list_journal
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.pages.statement_results import MAX_SHOWN_ROWS, ResultGrid, show_result
-from headrace.serve.console.push_subscriptions import push_subscription
+from headrace.serve.console.push_subscriptions import charged_stream, push_subscription
 from headrace.serve.console.query_states import starting_queries, starting_text
 from headrace.serve.console.unexecuted import check_unexecuted, normalized
 from headrace.serve.console.view_queries import parse_row, time_columns
@@ -173,7 +175,8 @@ class StatementsPage:
         else:
             rows = ResultGrid([column.name for column in planned.columns], time_columns(planned.columns))
         if isinstance(planned, TransientSelect) and not planned.push:
-            pulled_rows = await context.run(_pulled, context, planned)
+            with context.charged(WorkClass.PULL) as pulls:
+                pulled_rows = await pulls.run(_pulled, pulls, planned)
             if number == self._run_number:
                 rows.add(pulled_rows[:MAX_SHOWN_ROWS])
                 rows.end(are_more=len(pulled_rows) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
@@ -190,13 +193,17 @@ class StatementsPage:
         context, news = self._context.api, asyncio.Event()  # with the rights at the time of the run
         pushes, notify = context.node.push_queries, thread_safe_setter(news)
         try:
-            async with push_subscription(context.run, pushes, planned, notify, from_beginning=from_beginning) as reader:
+            async with (
+                charged_stream(context) as run,
+                push_subscription(run, pushes, planned, notify, from_beginning=from_beginning) as reader,
+            ):
                 async for some in subscription_rows(reader, news, 1.0):
                     if not self._context.rights.same(context.rights):
                         raise NotAuthenticated("your rights have changed", fix="run the query again")
                     if not some:
                         rows.wait(await self._starting(planned) or "Waiting for rows")
                     else:
+                        charge_rows(len(some))
                         columns = () if isinstance(planned, TopicPrinter) else planned.columns
                         rows.add([parse_row(row.text, columns) for row in some])
                         await asyncio.sleep(0.2)  # a person reads no faster
@@ -283,6 +290,7 @@ def _pulled(context: RequestContext, planned: TransientSelect) -> list[list[Any]
     with context.node.pull_queries.execute(planned) as pulled:
         for batch in pulled.batches:
             rows += [parse_row(row.text, planned.columns) for row in batch]
+            charge_rows(len(batch))
             if len(rows) > MAX_SHOWN_ROWS:
                 break
     return rows

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from nicegui import ui
 
 from headrace.control.statements.permissions import visible_catalog
 from headrace.plan.types import type_text
 from headrace.schema import Field
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import format_positions, start_positions
 from headrace.serve.api.parameters import Payload
 from headrace.serve.api.request_context import RequestContext
@@ -227,6 +228,8 @@ class TopicGroupsRequest:
     """The consumer groups of a topic with their lag, fetched once a second for all pages."""
 
     topic: str
+
+    work: ClassVar = WorkClass.CONSOLE
 
     def stamp(self, context: RequestContext) -> object:
         """None: groups advance without a new version."""
