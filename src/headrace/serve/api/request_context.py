@@ -20,6 +20,7 @@ from headrace.serve.admission.work_class import WorkClass, work_limits
 from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
 from headrace.serve.api.log_io.idempotent_producers import IdempotentProducers
+from headrace.serve.api.log_io.topic_owners import TopicOwners
 from headrace.serve.api.streaming.append_signal import AppendSignal
 from headrace.serve.api.streaming.page_cache import TailPageCache
 from headrace.serve.caller import request_rights, request_share
@@ -36,6 +37,7 @@ class RequestContext:
         self.node = node
         self.producers = IdempotentProducers(node.log)
         self.dashboards = dashboard_store(node.log)
+        self.topic_owners = TopicOwners(node.log)
         self.resolutions = DeadLetterResolutions(node.log)
         self.append_signal = AppendSignal(node.log)
         self.admission = Admission(

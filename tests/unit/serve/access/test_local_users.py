@@ -74,10 +74,26 @@ def test_a_local_user_reads_and_writes_data_and_drops_what_it_has_created(local:
     assert local.node.catalog.owners.keys().isdisjoint({"source MINE", "topic mine", f"query {query}"})
 
 
-def test_a_topic_of_a_local_user_needs_the_secret_to_be_deleted(local: Place) -> None:
+def test_a_local_user_changes_and_deletes_the_topics_that_such_a_user_has_created(local: Place) -> None:
     assert local.nobody("POST", "/api/v1/topics", {"name": "t"}).status == 201
-    assert local.nobody("DELETE", "/api/v1/topics/t").code == "secret-required"
-    assert _operator(local)("DELETE", "/api/v1/topics/t").status == 204
+    options = {"options": {"retention_time": "1h"}}
+    assert local.nobody("PATCH", "/api/v1/topics/t", options).status == 200
+    assert local.nobody("DELETE", "/api/v1/topics/t").status == 204
+    assert _operator(local)("POST", "/api/v1/topics", {"name": "t"}).status == 201
+    for method, body in (("PATCH", options), ("DELETE", None)):
+        assert local.nobody(method, "/api/v1/topics/t", body).code == "secret-required"
+    assert local.nobody("DELETE", "/api/v1/topics/unknown").code == "secret-required"
+
+
+def test_the_owner_of_a_topic_is_known_after_a_restart_unless_it_was_created_again(tmp_path: Path) -> None:
+    with _place(tmp_path / "data") as place:
+        for name in ("mine", "again"):
+            assert place.nobody("POST", "/api/v1/topics", {"name": name}).status == 201
+    with _place(tmp_path / "data") as place:
+        place.node.log.delete_topic("again")
+        place.node.log.create_topic("again")
+        assert place.nobody("DELETE", "/api/v1/topics/again").code == "secret-required"
+        assert place.nobody("DELETE", "/api/v1/topics/mine").status == 204
 
 
 def test_a_local_user_leaves_the_things_of_others(local: Place) -> None:

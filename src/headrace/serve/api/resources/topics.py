@@ -85,16 +85,17 @@ def create_topic(context: RequestContext, params: CreateTopicRequest) -> TopicDe
         raise BadTopicName(
             f'"{params.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are reserved; choose another"
         )
-    return _described(context.log, context.log.create_topic(params.name, TopicSpec(**_options(params.options or {}))))
+    topic = context.log.create_topic(params.name, TopicSpec(**_options(params.options or {})))
+    context.topic_owners.record(topic, context.rights.principal.name)
+    return _described(context.log, topic)
 
 
 def alter_topic(context: RequestContext, params: AlterTopicRequest) -> TopicDescription:
     """Change options of a topic. Partitions can be added; a schema can gain columns and wider types."""
     topic, options = user_topic(context.log, params.topic), _options(params.options)
-    owner = context.node.catalog.owners.get(f"topic {topic.name}")
-    context.rights.check_change(Privilege.CREATE, topic_resource(topic.name), owner)
+    _check_change(context, Privilege.CREATE, topic.name)
     if any(_shrinks(getattr(topic.spec, name), options[name]) for name in _KEEPING & options.keys()):
-        context.rights.check(Privilege.DROP, topic_resource(topic.name))  # it deletes records
+        _check_change(context, Privilege.DROP, topic.name)  # it deletes records
     context.audit(
         "topic-altered", topic=topic.name, options={name: _option_value(value) for name, value in options.items()}
     )
@@ -111,6 +112,7 @@ def _shrinks(before: Any, after: Any) -> bool:
 
 def delete_topic(context: RequestContext, params: TopicRequest) -> None:
     """Delete a topic with all its records. Refused while a stream, a table or a query uses it."""
+    _check_change(context, Privilege.DROP, params.topic)
     user_topic(context.log, params.topic)
     users = sorted(name for name, source in context.node.catalog.sources.items() if source.topic == params.topic)
     if users:
@@ -120,6 +122,21 @@ def delete_topic(context: RequestContext, params: TopicRequest) -> None:
         )
     context.audit("topic-deleted", topic=params.topic)
     context.log.delete_topic(params.topic)
+
+
+def _check_change(context: RequestContext, privilege: Privilege, name: str) -> None:
+    """Require a privilege to change or delete a topic; a client without credentials must have created it."""
+    context.rights.check_change(privilege, topic_resource(name), _owner(context, name))
+
+
+def _owner(context: RequestContext, name: str) -> str | None:
+    """The principal that has created a topic, by a statement or by a request."""
+    if (owner := context.node.catalog.owners.get(f"topic {name}")) is not None:
+        return owner
+    try:
+        return context.topic_owners.owner(user_topic(context.log, name))
+    except UnknownTopic:
+        return None
 
 
 ROUTES = (
@@ -151,7 +168,7 @@ ROUTES = (
         "/topics/{topic}",
         delete_topic,
         204,
-        needs=RequiredPrivilege(Privilege.DROP, ResourceType.TOPIC, "topic"),
+        needs=AccessLevel.KNOWN,  # it looks at the owner, too
         work=WorkClass.STATEMENT,
     ),
 )
