@@ -16,6 +16,8 @@ from collections import Counter, deque
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.fair_share import exceeds_share
+
 MEMORY_BYTES = 256 << 10
 """Bytes of a result that are stored in memory."""
 FILE_BYTES = 1 << 30
@@ -23,7 +25,7 @@ FILE_BYTES = 1 << 30
 
 
 class SpoolBudget:
-    """The room for the files of all results. Of it, one user gets no more than half. Thread-safe."""
+    """The room for the files of all results, which users share. Thread-safe."""
 
     def __init__(self, limit: int = FILE_BYTES) -> None:
         self._limit = limit
@@ -37,7 +39,7 @@ class SpoolBudget:
     def take(self, principal: str, size: int) -> bool:
         """Whether there is room."""
         with self._lock:
-            if self.used + size > self._limit or self._used[principal] + size > self._limit // 2:
+            if self.used + size > self._limit or exceeds_share(self._used[principal], self.used, self._limit, size):
                 return False
             self._used[principal] += size
             return True

@@ -1,7 +1,7 @@
 """The slots of the pull workers: who may use a worker now, who waits for one, and who is refused.
 
 Users take turns. While others wait, nobody gets more than half of the workers, rounded up, and nobody may have more
-than half of the places to wait. What does not fit is refused at once, and what has waited too long is refused then.
+than a share of the places to wait. What does not fit is refused at once, and what has waited too long is refused then.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, deque
 
 from headrace.control.serving.processes import Process
 from headrace.errors import QueryEnded, ServerBusy, TooManyRequests
+from headrace.fair_share import exceeds_share
 from headrace.lang.contract import ProcessState
 
 _WAITING_PER_WORKER = 4
@@ -90,7 +91,7 @@ class WorkerSlots:
         places, own = _WAITING_PER_WORKER * self.count, len(self._waiting.get(principal, ()))
         if self.waiting >= places:
             raise ServerBusy(f"all {self.count} pull workers are busy, and {places} queries wait for one", fix=_FIX)
-        if own >= places // 2:
+        if exceeds_share(own, self.waiting, places):
             error = TooManyRequests(f"{own} heavy pull queries of {principal} wait for a worker already", fix=_FIX)
             error.seconds = _RETRY_SECONDS
             raise error

@@ -32,11 +32,11 @@ from headrace.control.statements.runtime import OFFSET_RESET
 from headrace.errors import HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
 from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.client_work import ClientWork
 from headrace.serve.admission.quotas import charge_rows, open_stream
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
-from headrace.serve.ksql.client_work import ClientWork
 from headrace.serve.ksql.response_formats import (
     ARRAY,
     OBJECTS,

@@ -76,15 +76,17 @@ def test_the_file_is_deleted_when_the_query_ends(tmp_path: Path, fails: bool) ->
     assert not result.put(PART, math.inf)  # the worker learns that nobody reads it
 
 
-def test_one_user_gets_half_of_the_room(tmp_path: Path) -> None:
+def test_one_user_leaves_room_for_others(tmp_path: Path) -> None:
     budget = SpoolBudget(4 * MEMORY_BYTES)
-    alice, bob = (ResultSpool(tmp_path, budget, user) for user in ("alice", "bob"))
+    alice, bob, carol = (ResultSpool(tmp_path, budget, user) for user in ("alice", "bob", "carol"))
     for _ in range(3):
         assert alice.put(PART, NOW)
     with pytest.raises(TimeoutError):
         alice.put(PART, NOW)
-    for _ in range(3):
-        assert bob.put(PART, NOW)
+    for other in (bob, carol):
+        for _ in range(2):  # the second is stored in the file
+            assert other.put(PART, NOW)
+    assert budget.used == 4 * MEMORY_BYTES
 
 
 @pytest.mark.parametrize("is_full", [True, False], ids=["disk", "budget"])

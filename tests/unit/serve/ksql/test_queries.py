@@ -324,6 +324,20 @@ def test_a_query_whose_client_leaves_before_its_turn_never_runs(tmp_path: Path) 
         assert client.node.processes.visible(ALL_RIGHTS) == []
 
 
+def test_a_client_of_the_api_that_leaves_before_its_turn_gives_up_its_place(tmp_path: Path) -> None:
+    with serving(tmp_path, SlowNode, server_max_pulls_running=1) as client, ThreadPoolExecutor(1) as pool:
+        assert isinstance(client.node, SlowNode)
+        slow = pool.submit(client.query, "SELECT * FROM slow;")
+        assert client.node.begun.wait(30)
+        with socket.create_connection(("127.0.0.1", client.port), timeout=30) as wire:
+            wire.sendall(b"GET /api/v1/views/PAGES/rows HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            wait_until(lambda: client.queued_pulls() == 1)
+        wait_until(lambda: client.queued_pulls() == 0)
+        assert not client.node.free.is_set()
+        client.node.free.set()
+        assert slow.result(30)[0] == 400
+
+
 def test_equal_push_queries_share_one_feed(client: Client) -> None:
     texts = ["SELECT * FROM clicks EMIT CHANGES;"] * 3 + ["SELECT n FROM clicks EMIT CHANGES LIMIT 1;"]
     responses = [client.post("/query-stream", {"sql": text}) for text in texts]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,9 +19,11 @@ from starlette.responses import Response
 
 from headrace.contracts import TopicPartition
 from headrace.control.read_your_writes import WriteTracker
+from headrace.control.serving.processes import Process
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
 from headrace.plan.sources import SourceInfo
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.client_work import ClientWork
 from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import Positions, format_positions, parse_positions
@@ -83,11 +86,12 @@ def get_view(context: RequestContext, params: ViewRequest) -> ViewDescription:
 
 async def read_view(context: RequestContext, params: ReadViewRequest, request: Request) -> Response:
     """Read rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
-    del request
-    source = await context.run(_source, context, params.view)
-    if params.token:
-        await _reflects(context, source, parse_positions(params.token), _seconds(params.wait))
-    return Response(await context.run(_rows, context, source, params), media_type=JSON)
+    with ClientWork(request, context.admission, context.share) as client:
+        source = await client.run(context.work, partial(_source, context, params.view))
+        if params.token:
+            await _reflects(context, source, parse_positions(params.token), _seconds(params.wait))
+        rows = await client.run(context.work, partial(_rows, context, source, params, client.begun))
+    return Response(rows, media_type=JSON)
 
 
 def read_view_now(context: RequestContext, params: ReadViewRequest) -> bytes:
@@ -133,7 +137,9 @@ def _position_text(source: SourceInfo, position: Mapping[int, int]) -> str:
 # -- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(context: RequestContext, source: SourceInfo, params: ReadViewRequest) -> bytes:
+def _rows(
+    context: RequestContext, source: SourceInfo, params: ReadViewRequest, begun: Callable[[Process], object] = id
+) -> bytes:
     planned = context.node.plan_select(_text(source, params), rights=context.rights)
     if {one.name for one in planned.query.sources} != {source.name} or planned.limit != params.limit:
         raise BadRequest(
@@ -141,7 +147,7 @@ def _rows(context: RequestContext, source: SourceInfo, params: ReadViewRequest) 
         )
     if planned.push:
         raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
-    with context.node.pull_queries.execute(planned) as pulled:
+    with context.node.pull_queries.execute(planned, begun) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
         charge_rows(len(rows))
         position = None if pulled.state is None else _position_text(source, pulled.state.position)

@@ -45,7 +45,7 @@ class ClientWork:
 
     async def run(self, work: WorkClass, do: Callable[[], Result]) -> Result:
         """Call a function on a thread of the class, unless the client goes away before its turn."""
-        disconnected = self._disconnected or asyncio.ensure_future(self._receive())
+        disconnected = self._disconnected or asyncio.ensure_future(self._disconnect())
         self._disconnected = disconnected
         has_begun = threading.Event()
 
@@ -65,6 +65,11 @@ class ClientWork:
             return await working
         finally:
             working.cancel()
+
+    async def _disconnect(self) -> None:
+        """Return when the client has gone away. The request may have a body that nobody reads."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
     def _leave(self) -> None:
         self._has_left.set()

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from headrace.control.serving.processes import Process, ProcessKind
 from headrace.errors import QueryKilled
 from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.client_work import ClientWork
 from headrace.serve.admission.work_class import WorkClass, WorkLimits
-from headrace.serve.ksql.client_work import ClientWork
 
 PATIENCE = 30.0
 
