@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -145,6 +146,12 @@ def _link(server: AttackedServer) -> str:
     return done.stdout.strip().removeprefix(server.url)
 
 
+def _content(page: Answer, name: str) -> str:
+    """The content of a meta element."""
+    (content,) = re.findall(rf'<meta name="{name}" content="([^"]*)">', page.body.decode())
+    return content
+
+
 @pytest.mark.attack(
     "the log-in link is opened a second time, guessed, or leads elsewhere", "it logs in once, and only to a page here"
 )
@@ -159,16 +166,20 @@ def test_a_link_logs_in_once(shared_attacked: AttackedServer) -> None:
         assert "set-cookie" not in answer.headers
     assert server.request("HEAD", printed[1]).status == 405
     first, second = server.get(printed[1]), server.get(printed[1])
-    assert (first.status, first.headers["location"], first.headers["cache-control"]) == (303, "/ui/", "no-store")
+    assert (first.status, first.headers["cache-control"]) == (200, "no-store")
+    assert b'<meta name="next" content="/ui/">' in first.body
     assert {"HttpOnly", "SameSite=strict"} <= set(first.headers["set-cookie"].split("; "))
     assert "set-cookie" not in second.headers
     cookie = {"cookie": first.headers["set-cookie"].split(";")[0]}
     session = server.get("/api/v1/session", cookie).document
     assert (session["name"], session["credential"]) == ("local", "session")
+    csrf = _content(first, "csrf")
+    assert csrf not in server.get("/api/v1/session", cookie).body.decode()
+    assert csrf not in server.get("/ui/", cookie).body.decode()
     user = {"name": "carla", "roles": ["reader"]}
     assert server.post("/api/v1/users", user, cookie).code == "csrf-missing"
-    assert server.post("/api/v1/users", user, {**cookie, "x-csrf-token": session["csrf"]}).status == 201
-    assert server.request("DELETE", "/api/v1/session", None, {**cookie, "x-csrf-token": session["csrf"]}).status == 204
+    assert server.post("/api/v1/users", user, {**cookie, "x-csrf-token": csrf}).status == 201
+    assert server.request("DELETE", "/api/v1/session", None, {**cookie, "x-csrf-token": csrf}).status == 204
     assert server.get("/api/v1/session", cookie).document["name"] == "anonymous"
     for page in (
         "https://evil.example/",
@@ -178,7 +189,35 @@ def test_a_link_logs_in_once(shared_attacked: AttackedServer) -> None:
         "/ui/\r\nX: y",
     ):
         answer = server.get(f"{_link(server)}&{urlencode({'next': page})}")
-        assert answer.headers["location"] == "/ui/", page
+        assert _content(answer, "next") == "/ui/", page
+
+
+@pytest.mark.attack(
+    "the server of another port of the host uses the session cookie that browsers send it", "it cannot change anything"
+)
+def test_the_cookie_alone_changes_nothing(shared_attacked: AttackedServer) -> None:
+    server = shared_attacked
+    opened = server.get(_link(server))
+    stolen = {"cookie": opened.headers["set-cookie"].split(";")[0], "origin": server.url}
+    assert server.post("/api/v1/topics", {"name": "stolen"}, stolen).code == "csrf-missing"
+    assert _connect(server, "", stolen) == 403
+    assert _connect(server, f"&csrf={_content(opened, 'csrf')}", stolen) == 101
+    for path in ("/api/v1/session", "/ui/", "/ui/statements", "/ui/static/headrace.js"):
+        assert _content(opened, "csrf") not in server.get(path, stolen).body.decode(), path
+
+
+def _connect(server: AttackedServer, parameters: str, headers: Mapping[str, str]) -> int:
+    """The status of the connection of a page of the console."""
+    path = f"/ui/_nicegui_ws/socket.io/?EIO=4&transport=websocket{parameters}"
+    upgrade = {
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request("GET", path, None, {**headers, **upgrade})
+        return connection.getresponse().status
 
 
 @pytest.mark.attack("a client without credentials asks for a log-in link", "refused")

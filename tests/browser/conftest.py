@@ -111,6 +111,7 @@ class Visitor:
     def open_login_link(self, server: Server) -> None:
         """Log in as the operator."""
         self.page.goto(f"{self.address}{server.post('/api/v1/session/links', {})['path']}")
+        self.page.wait_for_url(f"{self.address}/ui/")
 
     def note(self, said: ConsoleMessage) -> None:
         if said.type in ("error", "warning"):

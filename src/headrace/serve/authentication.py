@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.responses import RedirectResponse, Response
 
 from headrace.access.client_key import client_key
@@ -24,7 +25,14 @@ from headrace.errors import CsrfMissing, HeadraceError, NotAuthenticated
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api import errors as api
-from headrace.serve.caller import CSRF, RequestCredentials, client_address, is_local_request, session_cookie
+from headrace.serve.caller import (
+    CSRF,
+    CSRF_PARAMETER,
+    RequestCredentials,
+    client_address,
+    is_local_request,
+    session_cookie,
+)
 from headrace.serve.console import urls
 from headrace.serve.ksql import errors as ksql
 
@@ -50,7 +58,7 @@ class AuthenticationMiddleware:
         credentials = RequestCredentials(scope)
         try:
             principal = await self._principal(scope, credentials, self._admission.run)
-            if principal is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
+            if principal is NOBODY and not self._is_open(scope):
                 raise NotAuthenticated(
                     "credentials are missing or invalid", fix="send a token: Authorization: Bearer ..."
                 )
@@ -65,6 +73,9 @@ class AuthenticationMiddleware:
         counts = self._while_it_counts(scope, credentials)
         await self._app(scope, _receiving(receive, counts), _sending(send, counts))
 
+    def _is_open(self, scope: Any) -> bool:
+        return (scope.get("method", "GET"), scope["path"]) in self._open
+
     # -- the principal ----------------------------------------------------------------------------------------------
 
     async def _principal(self, scope: Any, credentials: RequestCredentials, run: Run) -> Principal:
@@ -73,7 +84,9 @@ class AuthenticationMiddleware:
         cookie = session_cookie(credentials)
         if cookie is not None and (login := self._guard.by_session(cookie)) is not None:
             principal, session = login
-            if _changes(scope) and not session.allows(credentials.get(CSRF.encode())):
+            if _changes(scope) and not session.allows(_csrf_token(scope, credentials)):
+                if self._is_open(scope):  # such as another log-in
+                    return NOBODY
                 raise CsrfMissing(
                     "the request changes something, but lacks the session's CSRF token",
                     fix=f"send the token that POST /api/v1/session returned as {CSRF}",
@@ -175,7 +188,14 @@ async def _verified(run: Run, scope: Any, verify: Callable[..., Principal], *cre
 
 
 def _changes(scope: Any) -> bool:
-    return scope["type"] == "http" and scope["method"] not in _SAFE
+    """Whether a request may change something, as everything may that a page of the console sends on its WebSocket."""
+    return scope["method"] not in _SAFE if scope["type"] == "http" else urls.is_page(scope["path"])
+
+
+def _csrf_token(scope: Any, credentials: RequestCredentials) -> str | None:
+    if scope["type"] == "websocket":
+        return QueryParams(scope["query_string"]).get(CSRF_PARAMETER)
+    return credentials.get(CSRF.encode())
 
 
 def _basic(value: str) -> tuple[str, str]:

@@ -1,4 +1,8 @@
-"""Starts and ends the session of a browser: its cookie, which scripts cannot read and other sites do not send."""
+"""Starts and ends the session of a browser: its cookie, which scripts cannot read and other sites do not send.
+
+A browser sends a cookie to all ports of its host. So the cookie alone changes nothing: that takes the session's CSRF
+token, too, which only the response to a log-in has, and which pages keep in the storage of their origin.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from starlette.responses import Response
 from headrace.access.guard import Guard
 from headrace.access.principal import Principal
 from headrace.access.sessions import Session
-from headrace.serve.caller import COOKIE
+from headrace.serve.caller import RequestCredentials, session_cookie, session_cookie_name
 
 LINK_PATH = "/ui/open"
 
@@ -30,11 +34,12 @@ def set_cookie(answer: Response, request: Request, guard: Guard, cookie: str) ->
 
 
 def end_session(answer: Response, request: Request, guard: Guard) -> None:
-    if (cookie := request.cookies.get(COOKIE)) is not None:
+    if (cookie := session_cookie(RequestCredentials(request.scope))) is not None:
         guard.sessions.end(cookie)
     _set(answer, request, "", 0)
 
 
 def _set(answer: Response, request: Request, value: str, life: int) -> None:
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, value, max_age=life, path="/", secure=secure, httponly=True, samesite="strict")
+    credentials = RequestCredentials(request.scope)
+    name, secure = session_cookie_name(credentials), credentials.is_secure
+    answer.set_cookie(name, value, max_age=life, path="/", secure=secure, httponly=True, samesite="strict")

@@ -18,8 +18,10 @@ from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.http.trusted_proxies import PROXIED, PROXY_HEADERS
 
-COOKIE, CSRF = "headrace_session", "x-csrf-token"
-_HEADERS = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", CSRF.encode()))
+CSRF, CSRF_PARAMETER = "x-csrf-token", "csrf"
+"""Where a request has the CSRF token of its session: a header or, for a WebSocket of a browser, a parameter."""
+_COOKIE = "headrace_session"
+_HEADERS = frozenset((b"authorization", b"cookie", b"host", b"origin", b"sec-fetch-mode", CSRF.encode()))
 
 
 class RequestCredentials:
@@ -28,10 +30,11 @@ class RequestCredentials:
     It did if a trusted proxy has sent it, or if any header says so: what others forward must not seem to be local.
     """
 
-    __slots__ = ("_headers", "proxied")
+    __slots__ = ("_headers", "is_secure", "proxied")
 
     def __init__(self, scope: Any) -> None:
         self._headers: dict[bytes, bytes] = {}
+        self.is_secure = scope.get("scheme") in ("https", "wss")
         self.proxied = PROXIED in scope
         for name, value in scope["headers"]:
             if name in _HEADERS:
@@ -90,13 +93,24 @@ def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
     return guard.rights(guard.revalidate(principal))
 
 
+def session_cookie_name(credentials: RequestCredentials) -> str:
+    """The name of the cookie of a browser session.
+
+    It has the server's port, because a browser has one cookie of a name for all ports of a host. With `__Host-` it
+    accepts the cookie only from this host over TLS.
+    """
+    port = (credentials.get(b"host") or "").rpartition(":")[2]
+    name = f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
+    return f"__Host-{name}" if credentials.is_secure else name
+
+
 def session_cookie(credentials: RequestCredentials) -> str | None:
     """The cookie of a browser session, if the request has one."""
     header = credentials.get(b"cookie")
-    if header is None or COOKIE not in header:
+    if header is None or _COOKIE not in header:
         return None
     try:
-        cookie = SimpleCookie(header).get(COOKIE)
+        cookie = SimpleCookie(header).get(session_cookie_name(credentials))
     except CookieError:
         return None
     return None if cookie is None else cookie.value

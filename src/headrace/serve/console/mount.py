@@ -31,7 +31,7 @@ from headrace.serve.console.login_link import open_link
 from headrace.serve.console.page_context import SCOPE_KEY
 from headrace.serve.console.poller import SnapshotPoller
 from headrace.serve.console.routes import register_pages
-from headrace.serve.console.urls import LOGIN_PATH, PREFIX
+from headrace.serve.console.urls import LOGIN_PATH, PREFIX, STATIC_PAGE_POLICY
 
 STATIC = Path(__file__).parent / "static"
 _HEAD = f"""
@@ -62,7 +62,6 @@ def _beginnings() -> tuple[bytes, ...]:
 
 
 _OWN = _beginnings()
-_LOGIN_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 
 class Console:
@@ -115,7 +114,7 @@ def _link_opener(context: RequestContext) -> Callable[[Request], Awaitable[Respo
 
 async def _login_page(_: Any) -> FileResponse:
     """The static log-in page, for unauthenticated users: it loads only files."""
-    return FileResponse(STATIC / "log-in.html", headers={"content-security-policy": _LOGIN_POLICY})
+    return FileResponse(STATIC / "log-in.html", headers={"content-security-policy": STATIC_PAGE_POLICY})
 
 
 class ConsoleMiddleware:

@@ -1,4 +1,7 @@
-"""Paths of the console, and those open to unauthenticated users: the log-in page, its files, and one-time links."""
+"""Paths of the console, and those open to unauthenticated users: the log-in page, its files, and one-time links.
+
+`STATIC_PAGE_POLICY` is the content security policy of pages without NiceGUI.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from headrace.serve.browser_sessions import LINK_PATH
 PREFIX = "/ui"
 """NiceGUI adds it to links; all other paths must include it."""
 LOGIN_PATH = f"{PREFIX}/log-in"
-_FILES = ("headrace.css", "headrace.svg", "log-in.js")
+_FILES = ("headrace.css", "headrace.svg", "log-in.js", "open.js")
 PUBLIC_PATHS = frozenset(
     [("GET", LOGIN_PATH), ("GET", LINK_PATH), *(("GET", f"{PREFIX}/static/{name}") for name in _FILES)]
 )
+STATIC_PAGE_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 
 def login_redirect(path: str) -> str:

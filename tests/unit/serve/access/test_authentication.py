@@ -7,6 +7,7 @@ import socket
 from datetime import timedelta
 from http.cookies import SimpleCookie
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from headrace.clock import SystemClock
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
+from headrace.serve.caller import RequestCredentials, session_cookie_name
 from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
@@ -129,8 +131,14 @@ def _logged_in(place: Place, name: str = "alice") -> tuple[Person, str, str]:
     answer = place.nobody("POST", SESSION, {"user": name, "password": PASSWORD})
     assert answer.status == 201, answer
     given = answer.headers["set-cookie"]
-    cookie = SimpleCookie(given)["headrace_session"].value
-    return place.nobody.showing(cookie=f"other=1; headrace_session={cookie}"), answer.told["csrf"], given
+    name = f"headrace_session_{place.server.port}"
+    return place.nobody.showing(cookie=f"other=1; {name}={SimpleCookie(given)[name].value}"), answer.told["csrf"], given
+
+
+def _cookie(given: str) -> str:
+    """The value of the only cookie that was set."""
+    (cookie,) = SimpleCookie(given).values()
+    return cookie.value
 
 
 def test_a_session_needs_its_cookie_and_its_csrf_token(place: Place) -> None:
@@ -138,7 +146,7 @@ def test_a_session_needs_its_cookie_and_its_csrf_token(place: Place) -> None:
     browser, csrf, given = _logged_in(place)
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(given.split("; "))
     assert "Secure" not in given  # it came in clear text, on this machine
-    assert browser("GET", SESSION).told["csrf"] == csrf
+    assert csrf not in str(browser("GET", SESSION).told)
     body = {"name": "t1"}
     missing = browser("POST", "/api/v1/topics", body)
     assert (missing.status, missing.code) == (403, "csrf-missing")
@@ -163,7 +171,8 @@ def test_a_session_ends_by_log_out(place: Place) -> None:
     assert [browser("GET", SESSION).status, other("GET", SESSION).status] == [401, 200]
     place.node.guard.users.sign_out("alice", by="local")
     assert other("GET", SESSION).status == 401
-    assert place.nobody.showing(cookie="headrace_session=x")("GET", SESSION).status == 401
+    cookie = f"headrace_session_{place.server.port}=x"
+    assert place.nobody.showing(cookie=cookie)("GET", SESSION).status == 401
 
 
 def test_a_browser_whose_session_is_no_longer_valid_logs_in_again(place: Place) -> None:
@@ -175,13 +184,38 @@ def test_a_browser_whose_session_is_no_longer_valid_logs_in_again(place: Place) 
     assert (page.status, page.headers["location"]) == (303, "/ui/log-in?next=/ui/topics")
     assert browser("GET", SESSION).status == 401
     assert browser("POST", SESSION, {"user": "alice", "password": "another password"}).status == 201
-    assert place.node.guard.sessions.find(SimpleCookie(given)["headrace_session"].value) is None
+    assert place.node.guard.sessions.find(_cookie(given)) is None
+
+
+def test_a_browser_that_has_lost_its_csrf_token_logs_in_again(place: Place) -> None:
+    place.user("alice", "reader")
+    browser, _, _ = _logged_in(place)
+    assert browser("POST", SESSION, {"user": "alice", "password": "wrong"}).status == 401
+    assert browser("POST", SESSION, {"user": "alice", "password": PASSWORD}).status == 201
+
+
+def test_over_tls_the_cookie_is_of_this_host_only() -> None:
+    scope: dict[str, Any] = {"type": "http", "scheme": "https", "headers": [(b"host", b"example.org")]}
+    assert session_cookie_name(RequestCredentials(scope)) == "__Host-headrace_session"
+    scope["headers"] = [(b"host", b"[::1]:8443")]
+    assert session_cookie_name(RequestCredentials(scope)) == "__Host-headrace_session_8443"
+
+
+def test_the_cookie_alone_opens_no_page_that_can_change_something(place: Place) -> None:
+    """The server of another port of the host has the cookie, and may send any header."""
+    place.user("alice", "writer")
+    browser, _, _ = _logged_in(place)
+    headers = [("cookie", browser.headers["cookie"]), ("origin", f"http://127.0.0.1:{place.server.port}")]
+    for parameters in ("", "&csrf=", "&csrf=x"):
+        path = f"/ui/_nicegui_ws/socket.io/?transport=websocket{parameters}"
+        with Socket("127.0.0.1", place.server.port, path, headers) as socket:
+            assert socket.status == 403, parameters
 
 
 def test_only_a_hash_of_the_cookie_is_stored(place: Place) -> None:
     place.user("alice", "writer")
     browser, _, given = _logged_in(place)
-    cookie = SimpleCookie(given)["headrace_session"].value
+    cookie = _cookie(given)
     assert cookie not in repr(vars(place.node.guard.sessions))
     assert browser("GET", SESSION).status == 200
 

@@ -24,7 +24,7 @@ from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
-from headrace.serve.caller import COOKIE, client_address
+from headrace.serve.caller import client_address
 from headrace.settings import parse_duration
 
 _MOST_ENTRIES = 1_000
@@ -77,7 +77,7 @@ async def end_session(context: RequestContext, request: Request) -> Response:
 
 
 async def get_session(context: RequestContext, request: Request) -> Response:
-    """Get the current user and their permissions; for a browser session, also its CSRF token."""
+    """Get the current user and their permissions."""
     principal = context.rights.principal
     document: dict[str, Any] = {
         "name": principal.name,
@@ -85,9 +85,7 @@ async def get_session(context: RequestContext, request: Request) -> Response:
         "credential": principal.credential,
     }
     document["grants"] = [str(grant) for grant in context.rights.grants]
-    cookie = request.cookies.get(COOKIE)
-    session = None if cookie is None else context.node.guard.sessions.find(cookie)
-    return _json({**document, "csrf": None if session is None else session.csrf})
+    return _json(document)
 
 
 @dataclass(frozen=True)

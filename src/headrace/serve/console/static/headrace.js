@@ -77,10 +77,19 @@ headrace.colourEditors = () => {
 
 // -- calls to the server ------------------------------------------------------------------------------------------
 
-// Requests that change something need the session's CSRF token.
+// Requests that change something need the session's CSRF token, and so does the connection of a page. It is kept here,
+// because a browser sends the cookie to all ports of a host. Only the log-in hands it out.
+headrace.csrf = () => localStorage.getItem("headrace-csrf") ?? "";
+globalThis.WebSocket = class extends WebSocket {
+  constructor(address, protocols) {
+    const url = new URL(address, location.href);
+    if (url.host === location.host && headrace.csrf()) url.searchParams.set("csrf", headrace.csrf());
+    super(url, protocols);
+  }
+};
+
 headrace.ask = async (method, path, body) => {
-  const { csrf } = await (await fetch("/api/v1/session")).json();
-  const headers = { "x-csrf-token": csrf ?? "" };
+  const headers = { "x-csrf-token": headrace.csrf() };
   const answer = await fetch(`/api/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
   const document = answer.status === 204 ? null : await answer.json();
   if (!answer.ok) throw new Error(document.what);
@@ -90,14 +99,16 @@ headrace.ask = async (method, path, body) => {
 headrace.logOut = async () => {
   headrace.leaving = true;
   await headrace.ask("DELETE", "/session");
+  localStorage.removeItem("headrace-csrf");
   location.assign("/ui/log-in");
 };
 
-// The server ignores a page whose session has expired: redirect it to the log-in page.
+// The server ignores a page whose session has expired, or that lacks the token: redirect it to the log-in page.
 headrace.stillKnown = async () => {
   if (headrace.leaving) return;
   const answer = await fetch("/api/v1/session").catch(() => null); // the server may be briefly unreachable
-  if (answer?.status === 401) location.assign(`/ui/log-in?next=${encodeURIComponent(location.pathname)}`);
+  const session = answer?.ok && (await answer.json()).credential === "session";
+  if (answer?.status === 401 || (session && !headrace.csrf())) location.assign(`/ui/log-in?next=${encodeURIComponent(location.pathname)}`);
 };
 const untilConnected = setInterval(() => {
   if (!globalThis.socket) return;

@@ -22,6 +22,7 @@ form.addEventListener("submit", async (event) => {
     body: JSON.stringify(Object.fromEntries(new FormData(form))),
   });
   if (answer.ok) {
+    localStorage.setItem("headrace-csrf", (await answer.json()).csrf);
     location.replace(next());
     return;
   }
