@@ -25,22 +25,27 @@ TABLES = """
 CREATE STREAM orders (id INT KEY, name STRING) WITH (KAFKA_TOPIC='orders', FORMAT='JSON', PARTITIONS=1);
 CREATE SOURCE TABLE names (id INT PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC='orders', FORMAT='JSON');
 INSERT INTO orders (id, name) VALUES (1, 'ann');
+CREATE STREAM lines (id INT KEY, name STRING) WITH (KAFKA_TOPIC='lines', FORMAT='JSON', PARTITIONS=1);
+CREATE SOURCE TABLE many (id INT PRIMARY KEY, name STRING) WITH (KAFKA_TOPIC='lines', FORMAT='JSON');
 """
+ROWS = "".join(f"INSERT INTO lines (id, name) VALUES ({n}, 'ann');" for n in range(40))
 SERIES = "SELECT TRANSFORM(GENERATE_SERIES(1, 60), x => GENERATE_SERIES(1, 1000000)) AS s FROM names WHERE id = 1;"
 COLUMNS = ", ".join(f"LPAD(name, 16000000, 'x') AS c{n}" for n in range(40))
 PADS = f"SELECT {COLUMNS} FROM names WHERE id = 1;"
 MASK = "SELECT LEN(MASK(LPAD(name, 16000000, 'xY1-'))) AS n FROM names WHERE id = 1;"
 NESTED = "x => REDUCE(GENERATE_SERIES(1, 1000), 0, (s, y) => s + y)"
 SLOW = f"SELECT REDUCE(TRANSFORM(GENERATE_SERIES(1, 4000), {NESTED}), 0, (s, x) => s + x) AS n FROM names;"
-LONG = f"SELECT {', '.join(f'MASK(LPAD(name, 2000000, CAST({n} AS STRING))) AS c{n}' for n in range(20))} FROM names;"
+LONG = "SELECT id, LPAD(name, 1000000, 'x') AS padded FROM many;"
+COUNT = "SELECT COUNT(*) AS n FROM many;"
 LOOKUP = "SELECT name FROM names WHERE id = 1;"
 
 
 @pytest.fixture(scope="module")
 def server(shared_attacked: AttackedServer) -> AttackedServer:
-    """A server with a table of one row."""
-    assert shared_attacked.execute(TABLES).status == 200
+    """A server with a table of one row, and one of forty."""
+    assert shared_attacked.execute(TABLES + ROWS).status == 200
     wait_until(lambda: b"ann" in _pulled(shared_attacked, LOOKUP).body, lambda: shared_attacked.output)
+    wait_until(lambda: b"[40]" in _pulled(shared_attacked, COUNT).body, lambda: shared_attacked.output)
     return shared_attacked
 
 
@@ -112,7 +117,7 @@ def test_clients_that_read_nothing_hold_no_worker(server: AttackedServer) -> Non
         wait_until(lambda: not any(one["worker"] for one in _processes(server)))
         assert len(_processes(server)) == 4
         began = time.monotonic()
-        assert _pulled(server, "SELECT COUNT(*) AS n FROM names;").status == 200
+        assert _pulled(server, COUNT).status == 200
         assert time.monotonic() - began < _HEALTHY_SECONDS
     wait_until(lambda: not _processes(server))
 
