@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from headrace.lang.contract import ProcessStatus
@@ -19,6 +20,9 @@ from headrace.serve.console.widgets.layout import (
 )
 from headrace.settings import size_text
 
+_MAX_TEXT = 200
+"""Characters of a statement that are shown."""
+
 
 class ProcessGrid:
     """The processes that the user may see: own ones, or all of them for an admin."""
@@ -29,15 +33,15 @@ class ProcessGrid:
             html_text("h2", "Pull and push queries")
             self._grid = Grid(
                 Column("id", "ID", right=True),
+                Column("act", "Action"),  # also visible on a narrow screen
                 Column("text", "Statement", wraps=True),
                 Column("principal", "User"),
                 Column("kind", "Kind"),
                 Column("state", "State"),
-                Column("age", "Running for", right=True),
+                Column("age", "Age", right=True),
                 Column("cpu", "CPU", right=True),
                 Column("memory", "Memory", right=True),
                 Column("rows", "Rows", right=True),
-                Column("act", "Action"),
                 label="Pull and push queries",
                 empty="No pull or push query is running.",
             )
@@ -67,7 +71,7 @@ _KILL = """
 def _row(process: ProcessStatus) -> dict[str, object]:
     return {
         "id": process.id,
-        "text": process.text,
+        "text": textwrap.shorten(process.text, _MAX_TEXT, placeholder=" ..."),
         "principal": process.principal,
         "kind": process.kind,
         "state": process.state,
