@@ -142,23 +142,37 @@ def record_allowance() -> Allowance:
 
 def stored_size(value: Any) -> int:
     """The approximate bytes of a value with everything inside."""
-    if isinstance(value, str | bytes):
-        return getsizeof(value)
-    if isinstance(value, list | tuple):
-        return getsizeof(value) + sum(map(stored_size, value))
-    if isinstance(value, dict):
-        return getsizeof(value) + sum(map(stored_size, chain(value, value.values())))
-    return _NUMBER
+    measure = _STORED.get(type(value))
+    return _NUMBER if measure is None else measure(value)
 
 
 def growth(before: Any, after: Any) -> int:
     """By how many bytes an aggregate's value has grown. Of a list or map only what is new is measured."""
+    if type(after) not in _STORED:
+        return 0
     if isinstance(after, list) and isinstance(before, list):
         return sum(map(stored_size, after[len(before) :]))
     if isinstance(after, dict) and isinstance(before, dict):
         added = islice(reversed(after), max(0, len(after) - len(before)))
         return sum(stored_size(key) + stored_size(after[key]) for key in added)
     return max(0, stored_size(after) - stored_size(before))
+
+
+def _stored_list(value: list[Any] | tuple[Any, ...]) -> int:
+    return getsizeof(value) + sum(map(stored_size, value))
+
+
+def _stored_map(value: dict[Any, Any]) -> int:
+    return getsizeof(value) + sum(map(stored_size, chain(value, value.values())))
+
+
+_STORED: dict[type, Callable[[Any], int]] = {
+    str: getsizeof,
+    bytes: getsizeof,
+    list: _stored_list,
+    tuple: _stored_list,
+    dict: _stored_map,
+}
 
 
 def _size(value: Any) -> int:
