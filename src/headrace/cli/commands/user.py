@@ -98,7 +98,7 @@ def quota(
 
     Example: headrace user quota shop
 
-    Example: headrace user quota shop requests_per_second=50 bytes_in_per_second=1MB
+    Example: headrace user quota shop requests_per_second=50 queries=4
 
     Example: headrace user quota shop --remove
     """
