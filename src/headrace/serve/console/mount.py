@@ -1,8 +1,9 @@
 """Mounts the console: NiceGUI under `/ui`, with a content security policy.
 
-A script runs only if it is a file of this server or has the page's nonce, which only the inline scripts of NiceGUI's
-template get. So a script in a record never runs. NiceGUI compiles templates to functions in the browser, which requires
-`unsafe-eval`, and it sets inline styles.
+A script or a style sheet counts only if it is a file of this server or has the page's nonce. NiceGUI's template has
+it, and so have the style sheets that scripts of the page create (`headrace.js`); a script in a record never runs.
+NiceGUI compiles templates to functions in the browser, which requires `unsafe-eval`. Style attributes are allowed:
+browsers set them while somebody types in the statement editor.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _HEAD = f"""
 _POLICY = {
     "default-src": "'self'",
     "script-src": "'self' 'unsafe-eval' 'nonce-{nonce}'",
-    "style-src": "'self' 'unsafe-inline'",
+    "style-src": "'self' 'nonce-{nonce}'",
+    "style-src-attr": "'unsafe-inline'",
     "img-src": "'self' data:",
     "font-src": "'self' data:",
     "object-src": "'none'",
@@ -49,16 +51,18 @@ _POLICY = {
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
-_INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL)
+_INLINE = re.compile(r"<(?P<tag>script|style)(?![^>]*\bsrc=)[^>]*>.*?</(?P=tag)>", re.DOTALL)
 _OPTIONAL = re.compile(r"\{% if .*?\{% endif %\}", re.DOTALL)
 _FILLED_IN = re.compile(r"\{[{%]")
+_TAG = re.compile(rb"<(script|style)")
+_EMPTY = b"<style></style>"  # where NiceGUI would put the styles of components
 
 
 def _beginnings() -> tuple[bytes, ...]:
-    """The inline scripts of NiceGUI's page template: each up to its first placeholder, or to its end."""
+    """The inline scripts and styles of NiceGUI's page template: each up to its first placeholder, or to its end."""
     template = (Path(nicegui.__file__).parent / "templates" / "index.html").read_text()
-    scripts = _INLINE.findall(_OPTIONAL.sub("", template))
-    return tuple(_FILLED_IN.split(script)[0].encode() for script in scripts)
+    elements = _INLINE.finditer(_OPTIONAL.sub("", template))
+    return tuple(_FILLED_IN.split(element[0])[0].encode() for element in elements)
 
 
 _OWN = _beginnings()
@@ -135,7 +139,7 @@ class ConsoleMiddleware:
 
 
 class _NonceInjector:
-    """Forwards a response; the scripts of an HTML page get a nonce, a new one for each response."""
+    """Forwards a response; the scripts and styles of an HTML page get a nonce, a new one for each response."""
 
     def __init__(self, send: Any) -> None:
         self._send = send
@@ -169,9 +173,9 @@ class _NonceInjector:
 
 
 def with_nonces(page: bytes, nonce: str) -> bytes:
-    """The page with the nonce on its own scripts. A script that occurs twice may be injected, and gets none."""
-    mark = f'<script nonce="{nonce}"'.encode()
+    """The page with the nonce on its own scripts and styles. What occurs twice may be injected, and gets none."""
+    mark = rf'<\1 nonce="{nonce}"'.encode()
     for own in _OWN:
         if page.count(own) == 1:
-            page = page.replace(own, mark + own.removeprefix(b"<script"))
-    return page
+            page = page.replace(own, _TAG.sub(mark, own, count=1))
+    return page.replace(_EMPTY, b"")

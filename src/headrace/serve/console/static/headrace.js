@@ -9,6 +9,15 @@ globalThis.headrace = {
   },
 };
 
+// Styles that scripts of the page create have its nonce; those in a text that becomes HTML have none, and do not count.
+const { nonce } = document.querySelector("script[nonce]");
+const { createElement } = document;
+document.createElement = (...given) => {
+  const element = createElement.apply(document, given);
+  if (element.localName === "style") element.nonce = nonce;
+  return element;
+};
+
 // -- statement editor ---------------------------------------------------------------------------------------------
 
 // Words for completion, set by the server: names of streams, tables, columns, functions, and keywords.
