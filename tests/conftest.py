@@ -23,6 +23,9 @@ hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
 hypothesis.settings.register_profile("heavy", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "quick"))
 
+# Most tests that start a server run no query. `spark/test_shared_process.py` tests a warm start.
+os.environ.setdefault("HEADRACE_SPARK_WARM_START", "false")
+
 _numbers = itertools.count()
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import psutil
 
 from headrace.control.program import Program
+from headrace.control.warm_up import warm_up
 from headrace.control.workers.isolation import SharedProcess
 from headrace.control.workers.process import WorkerQueryHandle
 from headrace.log.embedded import EmbeddedLog
 from tests import memory_and_spark
 from tests.spark.test_program import BIG, NUMBERS, SUMS, insert, values
+from tests.wait import wait_until
 
 
 def processes(program: Program) -> list[psutil.Process]:
@@ -49,3 +51,38 @@ def test_queries_in_a_shared_process_run_fail_and_restart(tmp_path: Path) -> Non
         assert values(log, "AGAIN") == [{"TOTAL": total} for total in (20, 50, 51, 52)]
         assert values(log, "BIGGER") == [{"N": 20}, {"N": 30}]
     assert psutil.wait_procs(everything, timeout=60)[1] == []
+
+
+def test_a_process_is_warm_before_its_first_query(tmp_path: Path) -> None:
+    settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
+    with EmbeddedLog(settings.storage.data, settings) as log:
+        shared, messages = SharedProcess("warm", log, settings), settings.storage.data / "logs" / "headrace.log"
+        before = set(psutil.Process().children())
+        shared.warm_up(warm_up)
+        wait_until(lambda: messages.exists() and "Spark is ready" in messages.read_text())
+        (warm,) = set(psutil.Process().children()) - before
+        with Program(log, settings, isolation=shared) as program:
+            program.execute(NUMBERS + SUMS + insert(20))
+            program.wait(until_idle=True)
+            assert processes(program)[0] == warm
+        assert values(log, "SUMS") == [{"TOTAL": 20}]
+        assert {topic.name for topic in log.topics()}.isdisjoint({"warm_up_input", "WARM_UP"})
+    warm.wait(60)
+
+
+def test_a_query_runs_although_spark_dies_while_it_warms_up(tmp_path: Path) -> None:
+    settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
+    with EmbeddedLog(settings.storage.data, settings) as log:
+        shared, before = SharedProcess("warm", log, settings), set(psutil.Process().children())
+        shared.warm_up(warm_up)
+        (warm,) = set(psutil.Process().children()) - before
+
+        def java() -> list[psutil.Process]:
+            return [process for process in warm.children(recursive=True) if process.name() == "java"]
+
+        wait_until(lambda: bool(java()))
+        java()[0].kill()
+        with Program(log, settings, isolation=shared) as program:
+            program.execute(NUMBERS + SUMS + insert(20))
+            program.wait(until_idle=True)
+        assert values(log, "SUMS") == [{"TOTAL": 20}]

@@ -35,6 +35,7 @@ from headrace.control.statements.deployment import AppDeployer
 from headrace.control.statements.order import StatementOrder
 from headrace.control.statements.permissions import Permissions
 from headrace.control.statements.state import ServerState
+from headrace.control.warm_up import warm_up
 from headrace.control.workers.isolation import Isolation, SharedProcess, create_isolation
 from headrace.errors import HeadraceError, UnknownQuery, UnknownTopic
 from headrace.lang.registry import dialect_of
@@ -158,6 +159,11 @@ class Node:
                 raise UnknownQuery(f'query "{query}" does not exist', fix="LIST QUERIES shows the existing ones")
             Permissions(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
             self.reconciler.restart(query)
+
+    def warm_up(self) -> None:
+        """Start Spark in the background, unless a query has started it already."""
+        if self.settings.spark.warm_start:
+            self.supervisor.isolation.warm_up(warm_up)
 
     def reload(self, settings: Settings) -> None:
         """Apply the settings that take effect without a restart (see `settings_reload`)."""

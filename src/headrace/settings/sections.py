@@ -63,6 +63,11 @@ class SparkSettings:
 
     master: str = setting("local[2]", "Spark master URL.")
     driver_memory: Size = setting(Size(2 << 30), "Heap of the Spark driver.")
+    warm_start: bool = setting(
+        True,
+        "Start Spark with the server, and let it compute a small query, so that the first query starts within seconds; "
+        "Spark's memory is used from then on. Without effect if query.isolation is process.",
+    )
     shuffle_partitions: int = setting(2, "Partitions after a shuffle; a few are enough on one machine.", least=1)
 
 

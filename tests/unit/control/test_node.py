@@ -25,6 +25,7 @@ from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
 from headrace.control.statements.replay import Replay
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.control.workers.protocol import WarmUp
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced
@@ -48,7 +49,7 @@ class Nowhere:
     isolates_failures: ClassVar[bool] = True
     needs_restart = False
 
-    def warm_up(self) -> None: ...
+    def warm_up(self, then: WarmUp | None = None) -> None: ...
 
     def start(
         self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup

@@ -10,6 +10,7 @@ import pytest
 from headrace.control.program import Program
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.control.workers.protocol import WarmUp
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported
 from headrace.log.embedded import EmbeddedLog
@@ -78,7 +79,7 @@ class Lost:
     def __init__(self) -> None:
         self.starts = 0
 
-    def warm_up(self) -> None: ...
+    def warm_up(self, then: WarmUp | None = None) -> None: ...
 
     def start(
         self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup

@@ -89,6 +89,7 @@ def up(
         output.note(f"console: {server.address}/ui/")
         output.note(f"console, logged in, once: {server.address}{login_link(node.guard.links.create(LOCAL))}")
         _logger.info("server started at %s", server.address)
+        node.warm_up()
         with advertise(settings.storage.data, server.address):
             server.run()
         _logger.info("server stops")

@@ -8,6 +8,7 @@ out of memory, or whose Spark dies, does not affect the others.
 from __future__ import annotations
 
 import resource
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, Protocol
 from headrace.contracts import Log
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.process import WorkerProcess, WorkerQueryHandle
-from headrace.control.workers.protocol import QueryAssignment, WorkerConfig
+from headrace.control.workers.protocol import QueryAssignment, WarmUp, WorkerConfig
 from headrace.control.workers.spark_log import redirect_output
 from headrace.engine.log_adapter import Position
 from headrace.engine.query import prepare_query, start_query
@@ -35,8 +36,8 @@ class Isolation(Protocol):
     isolates_failures: ClassVar[bool]
     """Whether a query that fails leaves the others running."""
 
-    def warm_up(self) -> None:
-        """Start what queries share (Spark); takes a while."""
+    def warm_up(self, then: WarmUp | None = None) -> None:
+        """Start what queries share (Spark) before the first query does. With a worker process it returns at once."""
         ...
 
     def start(
@@ -75,8 +76,10 @@ class IsolationContext:
 class InProcess(IsolationContext):
     isolates_failures: ClassVar[bool] = False
 
-    def warm_up(self) -> None:
-        self._session()
+    def warm_up(self, then: WarmUp | None = None) -> None:
+        session = self._session()
+        if then is not None:
+            then(session, self.settings, lambda: False)
 
     def start(
         self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
@@ -99,7 +102,7 @@ class InProcess(IsolationContext):
 class ProcessPerQuery(IsolationContext):
     isolates_failures: ClassVar[bool] = True
 
-    def warm_up(self) -> None:
+    def warm_up(self, then: WarmUp | None = None) -> None:
         """Nothing to do: nothing is shared."""
 
     def start(
@@ -124,13 +127,14 @@ class SharedProcess(ProcessPerQuery):
 
     _process: WorkerProcess | None = field(default=None, init=False)
     _starts: int = field(default=0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def needs_restart(self) -> bool:
         return self._starts > _max_starts()
 
-    def warm_up(self) -> None:
-        self._shared_process()
+    def warm_up(self, then: WarmUp | None = None) -> None:
+        self._shared_process().warm_up(then)
 
     def _process_of(self, query: str) -> WorkerProcess:
         del query
@@ -138,13 +142,18 @@ class SharedProcess(ProcessPerQuery):
         return self._shared_process()
 
     def _shared_process(self) -> WorkerProcess:
-        if self._process is not None and self._process.has_ended:
-            self.close()
-        if self._process is None:
-            self._process = WorkerProcess(WorkerConfig(self.program, self.settings, single_query=False))
-        return self._process
+        with self._lock:
+            if self._process is not None and self._process.has_ended:
+                self._close()
+            if self._process is None:
+                self._process = WorkerProcess(WorkerConfig(self.program, self.settings, single_query=False))
+            return self._process
 
     def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
         if self._process is not None:
             self._process.close()
             self._process, self._starts = None, 0

@@ -27,6 +27,7 @@ from typing import Any
 from headrace.control.workers.protocol import (
     CommandType,
     QueryAssignment,
+    WarmUp,
     WorkerCommand,
     WorkerConfig,
 )
@@ -83,6 +84,10 @@ class WorkerProcess:
         self._outbox.put(WorkerCommand(CommandType.START, query, assignment))
         if self.has_ended:
             handler({})
+
+    def warm_up(self, then: WarmUp | None) -> None:
+        """Let it start Spark before the first query comes; does not wait for that."""
+        self._outbox.put(WorkerCommand(CommandType.WARM_UP, "", warm_up=then))
 
     def send(self, command: CommandType, query: str) -> None:
         self._outbox.put(WorkerCommand(command, query))

@@ -13,14 +13,19 @@ each with the name of its query:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from headrace.engine.log_adapter import Position
+from headrace.engine.spark.session import SparkSession
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, load_plan, no_setup
 from headrace.settings import Settings
+
+WarmUp = Callable[[SparkSession, Settings, Callable[[], bool]], None]
+"""Lets Spark do something before the first query comes, with the settings of the process, until the last is true."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class QueryAssignment:
 
 
 class CommandType(Enum):
+    WARM_UP = "warm-up"
+    """Start Spark before the first query comes. Not about a query: its name is empty."""
     START = "start"
     DRAIN = "drain"
     """Finish the current batch, and start no other."""
@@ -64,3 +71,5 @@ class WorkerCommand:
     query: str
     assignment: QueryAssignment | None = None
     """The query to start."""
+    warm_up: WarmUp | None = None
+    """What follows the start of Spark."""

@@ -8,9 +8,11 @@ so that is safe. Spark's process ends with the worker because its own input ends
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
 import threading
+import time
 import traceback
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -18,7 +20,7 @@ from typing import Any, BinaryIO, NoReturn, TextIO
 
 from headrace import logfile
 from headrace.contracts import Log
-from headrace.control.workers.protocol import CommandType, QueryAssignment, WorkerCommand, WorkerConfig
+from headrace.control.workers.protocol import CommandType, QueryAssignment, WarmUp, WorkerCommand, WorkerConfig
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.query import RunningQuery, start_query
 from headrace.engine.spark.failures import RAISE_MEMORY, failure_of
@@ -30,6 +32,7 @@ from headrace.log.kafka.jars import spark_jars
 
 _PAUSE = 0.5  # seconds between checks of a query
 _SHORT_PAUSE = 0.05  # while it is starting
+_logger = logging.getLogger("headrace.control.workers.worker")  # as the main module, its own name is no name
 
 
 class Worker:
@@ -50,6 +53,8 @@ class Worker:
             if command.assignment is not None:
                 self._queries[command.query] = query = QueryThread(self, command.query, command.assignment)
                 threading.Thread(target=query.run, name=f"headrace-{command.query}", daemon=True).start()
+            elif command.type is CommandType.WARM_UP:
+                threading.Thread(target=self._warm_up, args=[command.warm_up], daemon=True).start()
             elif (query := self._queries.get(command.query)) is None:
                 self.report(command.query, drained=True)  # it has already ended
             elif command.type is CommandType.DRAIN:
@@ -75,6 +80,17 @@ class Worker:
                 spark = spark_session(self.settings, f"headrace {self.config.program}", jars=jars)
                 self._session = open_log(self.settings), spark
             return self._session
+
+    def _warm_up(self, then: WarmUp | None) -> None:
+        """Get Spark ready for the first query, unless that comes first. A failure here is not one of a query."""
+        began = time.monotonic()
+        try:
+            _, spark = self.log_and_spark()
+            if then is not None and not self._queries:
+                then(spark, self.settings, lambda: bool(self._queries))
+            _logger.info("Spark is ready after %.0f s", time.monotonic() - began)
+        except Exception:
+            _logger.warning("Spark was not warmed up; the first query takes longer to start", exc_info=True)
 
     def forget(self, query: QueryThread) -> None:
         """Remove a query that has ended, unless another of its name was assigned meanwhile."""

@@ -12,6 +12,7 @@ from headrace.control.admin.checkpoints import describe_checkpoints, internal_to
 from headrace.control.program import Program
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.control.workers.protocol import WarmUp
 from headrace.engine.checkpoint import VERSION, Checkpoint, cuts_topic, finish_removals, ticks_topic
 from headrace.engine.log_adapter import Position
 from headrace.errors import LogBusy, ProgramRunning, UnknownTopic
@@ -127,7 +128,7 @@ class Nowhere:
     isolates_failures: ClassVar[bool] = False
     needs_restart = False
 
-    def warm_up(self) -> None: ...
+    def warm_up(self, then: WarmUp | None = None) -> None: ...
 
     def start(
         self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup

@@ -17,6 +17,7 @@ from headrace.control.queries.restart_policy import QueryFailure
 from headrace.control.queries.supervisor import Supervisor, checkpoint_folder
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
+from headrace.control.workers.protocol import WarmUp
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadQuery, HeadraceError, LogBusy, ProcessLost, TaskFailed
@@ -59,7 +60,7 @@ class FakeIsolation:
         self.restarts = 0
         self.started: list[FakeQuery] = []
 
-    def warm_up(self) -> None: ...
+    def warm_up(self, then: WarmUp | None = None) -> None: ...
 
     def start(
         self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
