@@ -81,7 +81,7 @@ _STATEMENTS = (
 )
 _NAME_NONE = {  # statements that name no stream, table, query, alert or topic
     ast.CreateType, ast.DropType, ast.SetProperty, ast.UnsetProperty, ast.Define, ast.Undefine, ast.Show, ast.RunScript,
-    ast.CreateConnector, ast.DropConnector, ast.AssertSchema, ast.CreateNotifier, ast.DropNotifier,
+    ast.CreateConnector, ast.DropConnector, ast.AssertSchema, ast.CreateNotifier, ast.DropNotifier, ast.KillProcess,
 }  # fmt: skip
 
 
