@@ -7,12 +7,13 @@ than a share of the places to wait. What does not fit is refused at once, and wh
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 
 from headrace.control.serving.processes import Process
 from headrace.errors import QueryEnded, ServerBusy, TooManyRequests
 from headrace.fair_share import exceeds_share
 from headrace.lang.contract import ProcessState
+from headrace.turn_queue import TurnQueue
 
 _WAITING_PER_WORKER = 4
 _WAIT_SECONDS = 10.0
@@ -36,8 +37,7 @@ class WorkerSlots:
         self.count = count
         self._lock = threading.Lock()
         self._running = Counter[str]()
-        self._waiting: OrderedDict[str, deque[_Waiter]] = OrderedDict()
-        """By user; the first one is next."""
+        self._waiting = TurnQueue[_Waiter]()
 
     @property
     def running(self) -> int:
@@ -47,7 +47,7 @@ class WorkerSlots:
     @property
     def waiting(self) -> int:
         """How many queries wait for a worker."""
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting)
 
     def take(self, process: Process) -> None:
         """Wait for a slot, for a short time; raises if there is none, or if the query is killed meanwhile."""
@@ -83,12 +83,12 @@ class WorkerSlots:
                 return None
             self._check_place(principal)
             waiter = _Waiter()
-            self._waiting.setdefault(principal, deque()).append(waiter)
+            self._waiting.add(principal, waiter)
             self._grant()
             return waiter
 
     def _check_place(self, principal: str) -> None:
-        places, own = _WAITING_PER_WORKER * self.count, len(self._waiting.get(principal, ()))
+        places, own = _WAITING_PER_WORKER * self.count, self._waiting.count(principal)
         if self.waiting >= places:
             raise ServerBusy(f"all {self.count} pull workers are busy, and {places} queries wait for one", fix=_FIX)
         if exceeds_share(own, self.waiting, places):
@@ -100,16 +100,13 @@ class WorkerSlots:
         """Give up the place; returns whether there is a slot instead."""
         with self._lock:
             if not waiter.has_slot:
-                self._remove(principal, waiter)
+                self._waiting.discard(principal, waiter)
             return waiter.has_slot
 
     def _grant(self) -> None:
         """Give the free slots to those who wait; the caller holds the lock."""
         while self.running < self.count and (principal := self._next()) is not None:
-            waiter = self._waiting[principal][0]
-            self._remove(principal, waiter)
-            if principal in self._waiting:
-                self._waiting.move_to_end(principal)
+            waiter = self._waiting.take(principal)
             self._running[principal] += 1
             waiter.has_slot = True
             waiter.woken.set()
@@ -117,11 +114,5 @@ class WorkerSlots:
     def _next(self) -> str | None:
         """The user whose turn it is: one with less than its share, if there is any."""
         share = (self.count + 1) // 2
-        within = (name for name in self._waiting if self._running[name] < share)
-        return next(within, next(iter(self._waiting), None))
-
-    def _remove(self, principal: str, waiter: _Waiter) -> None:
-        waiters = self._waiting[principal]
-        waiters.remove(waiter)
-        if not waiters:
-            del self._waiting[principal]
+        within = self._waiting.next_user(lambda name: self._running[name] < share)
+        return self._waiting.next_user() if within is None else within

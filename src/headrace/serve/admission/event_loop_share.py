@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
 from headrace.access.authorization import NO_RIGHTS
+from headrace.turn_queue import TurnQueue
 
 _ROUND_SECONDS = 0.003  # more makes everybody wait longer, less wastes time between the rounds
 _MAX_TURNS = 64  # that are granted in a round
@@ -31,24 +31,22 @@ class EventLoopShare:
         self._round_began: float | None = None
         self._granted = 1
         """Turns at the begin of the current round."""
-        self._waiting: OrderedDict[str, deque[Waiter]] = OrderedDict()
-        """By principal; the first one is next."""
+        self._waiting = TurnQueue[Waiter]()
 
     @property
     def waiting(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting)
 
     async def turn(self, principal: str) -> None:
         """Return when it is the principal's turn: at once, unless the loop is busy."""
         if not self._waiting and self._has_time():
             return
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(principal, deque()).append(waiter)
+        self._waiting.add(principal, waiter)
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.done() or waiter.cancelled():
-                self._forget(principal, waiter)
+            self._waiting.discard(principal, waiter)
             raise
 
     def _has_time(self) -> bool:
@@ -74,20 +72,10 @@ class EventLoopShare:
             self._begin_round(now)
 
     def _grant_next(self) -> None:
-        if self._waiting:
-            principal, waiters = self._waiting.popitem(last=False)
-            waiter = waiters.popleft()
-            if waiters:
-                self._waiting[principal] = waiters  # behind the others
+        if (principal := self._waiting.next_user()) is not None:
+            waiter = self._waiting.take(principal)
             if not waiter.done():
                 waiter.set_result(None)
-
-    def _forget(self, principal: str, waiter: Waiter) -> None:
-        waiters = self._waiting.get(principal)
-        if waiters is not None and waiter in waiters:
-            waiters.remove(waiter)
-            if not waiters:
-                del self._waiting[principal]
 
 
 class EventLoopShareMiddleware:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from headrace.errors import ServerBusy, TooManyRequests
 from headrace.long_waits import LONG_WAITS, REPORT_SECONDS
 from headrace.serve.admission.completion_rate import CompletionRate
 from headrace.serve.admission.work_class import WorkClass, WorkLimits
+from headrace.turn_queue import TurnQueue
 
 _logger = logging.getLogger(__name__)
 Waiter = asyncio.Future[None]
@@ -42,8 +43,7 @@ class FairQueue:
         self.statistics = WorkStatistics()
         self._rate = CompletionRate(now)
         self._running = Counter[str]()
-        self._waiting: OrderedDict[str, deque[Waiter]] = OrderedDict()
-        """By principal; the first one is next."""
+        self._waiting = TurnQueue[Waiter]()
 
     @property
     def running(self) -> int:
@@ -51,11 +51,11 @@ class FairQueue:
 
     @property
     def queued(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting)
 
     def check(self, principal: str) -> None:
         """Refuse work that would find no place in the queue."""
-        own = len(self._waiting.get(principal, ()))
+        own = self._waiting.count(principal)
         if 0 < (quota := self.quota_of(principal)) <= own + self._running[principal]:
             what = f"{principal} has {quota} {self.work} requests already, its quota"
             raise self._refused(TooManyRequests(what, fix="wait for one of them to end"))
@@ -87,7 +87,7 @@ class FairQueue:
 
     async def _wait(self, principal: str, seconds: float | None) -> None:
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(principal, deque()).append(waiter)
+        self._waiting.add(principal, waiter)
         began = time.monotonic()
         try:
             await self._wait_for_slot(waiter, principal, seconds)
@@ -98,7 +98,7 @@ class FairQueue:
         finally:
             self.statistics.wait_seconds += time.monotonic() - began
             if not waiter.done():
-                self._forget(principal, waiter)
+                self._waiting.discard(principal, waiter)
         if not waiter.done():
             what = f"the {self.work} request got no turn within {seconds:g} s"
             raise self._refused(ServerBusy(what, fix=_LATER))
@@ -126,22 +126,13 @@ class FairQueue:
         """Give a free slot to the next principal that may have one."""
         if self.running >= self.limits.running:
             return False
-        principal = next((name for name in self._waiting if self._running[name] < self.limits.running_each), None)
+        principal = self._waiting.next_user(lambda name: self._running[name] < self.limits.running_each)
         if principal is None:
             return False
-        waiters = self._waiting.pop(principal)
-        waiter = waiters.popleft()
-        if waiters:
-            self._waiting[principal] = waiters  # behind the others
+        waiter = self._waiting.take(principal)
         self._running[principal] += 1
         waiter.set_result(None)
         return True
-
-    def _forget(self, principal: str, waiter: Waiter) -> None:
-        waiters = self._waiting[principal]
-        waiters.remove(waiter)
-        if not waiters:
-            del self._waiting[principal]
 
     def _refused(self, error: ServerBusy | TooManyRequests) -> ServerBusy | TooManyRequests:
         self.statistics.refused += 1
