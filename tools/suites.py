@@ -1,8 +1,8 @@
 """Runs the test suites, two at a time, and prints a table of them: `python -m tools.suites [NAME ...]`, `make test`.
 
 A test that fails runs once more by itself. If it passes then, it is flaky: the table names it, both outputs are kept in
-`build/test`, and the run goes on. Suites whose assertions are about lost, doubled or different data never get this
-second run: there, a result that varies is a bug in the product.
+`build/test`, and the run goes on. What asserts that no row is lost, doubled or different never gets this second run:
+there, a result that varies is a bug in the product. Such are whole suites, and the tests that are marked `data`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TIMED = re.compile(r" in \d+\.\d+s")
 
 @dataclass(frozen=True)
 class Suite:
-    """A run of pytest. `reruns`: whether a failed test runs once more."""
+    """A run of pytest. `reruns`: whether a failed test that is not marked `data` runs once more."""
 
     name: str
     arguments: tuple[str, ...]
@@ -51,7 +51,7 @@ SUITES = (
     Suite("integration", ("tests/integration",), reruns=False),
     Suite("package", ("tests/package",)),
     Suite("browser", ("tests/browser",)),
-    Suite("servers", ("-m", "server", "tests/spark")),
+    Suite("servers", ("-m", "server", "tests/spark"), reruns=False),
     Suite("attack", ("-m", "not long", "tests/attack")),
     Suite("faults", ("tests/faults",), reruns=False),
     Suite("soak", ("tests/soak",)),
@@ -87,7 +87,9 @@ def run_suite(suite: Suite, folder: Path, root: Path = ROOT) -> Result:
 
 
 def _passes(test: str, root: Path, name: Path) -> bool:
-    return _pytest((test,), root, name.with_suffix(".rerun.txt"), name.with_suffix(".rerun.cache")) == 0
+    """Whether a test passes when it runs once more; one that is marked `data` does not run, and so does not pass."""
+    arguments = ("-m", "not data", test)
+    return _pytest(arguments, root, name.with_suffix(".rerun.txt"), name.with_suffix(".rerun.cache")) == 0
 
 
 def _pytest(arguments: Sequence[str], root: Path, output: Path, cache: Path) -> int:

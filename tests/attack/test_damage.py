@@ -26,6 +26,7 @@ def damaged(shared_attacked: AttackedServer) -> AttackedServer:
 
 
 @pytest.mark.attack("the checkpoint of a query is deleted", "it is refused until a person decides; no row is doubled")
+@pytest.mark.data
 def test_a_query_without_its_checkpoint_is_refused_until_a_person_decides(damaged: AttackedServer) -> None:
     server = damaged
     name = _query(server)["name"]

@@ -50,6 +50,7 @@ def test_nobody_waits_for_a_query_that_stops(in_long_batch: AttackedServer) -> N
 
 
 @pytest.mark.attack("`down` while a batch takes minutes", "the server ends within the time-out, and nothing is lost")
+@pytest.mark.data
 def test_down_ends_within_its_timeout(in_long_batch: AttackedServer) -> None:
     began = time.monotonic()
     stopped = in_long_batch.command("down", "--timeout", str(_DOWN_SECONDS))

@@ -34,6 +34,7 @@ def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedServer
 
 
 @pytest.mark.attack("Spark's process hangs, and its queries are paused", "others are served, Spark is replaced")
+@pytest.mark.data
 def test_a_hanging_spark_process_is_replaced(hanging: AttackedServer) -> None:
     hung = _spark(hanging)
     query = _query(hanging)["name"]

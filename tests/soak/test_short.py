@@ -14,6 +14,7 @@ WILD = 2
 
 
 @pytest.mark.spark
+@pytest.mark.data
 @pytest.mark.timeout(900)
 def test_memory_files_and_threads_of_a_server_do_not_grow(tmp_path: Path) -> None:
     soaked = soak(tmp_path / "data", timedelta(minutes=5), timedelta(seconds=5), print)

@@ -42,6 +42,15 @@ def test_a_suite_about_data_is_red_after_its_first_failure(tmp_path: Path) -> No
     assert (result.passed, result.failed, result.flaky) == (1, 1, ())
 
 
+def test_a_test_about_data_is_red_after_its_first_failure(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = data\n")
+    marked = FLAKY.replace("def test_passes_the_second", "import pytest\n@pytest.mark.data\ndef test_passes_the_second")
+    result = suite(tmp_path, marked + BROKEN.replace("fails", "is_broken"))
+    assert (result.passed, result.failed, result.flaky) == (1, 2, ())
+    result = suite(tmp_path, FLAKY.replace(".mark", ".other"))
+    assert (result.passed, result.failed, len(result.flaky)) == (2, 0, 1)
+
+
 @pytest.mark.parametrize("text", [BROKEN, "import nothing_of_that_name", "def test("])
 def test_a_test_that_fails_again_is_red(tmp_path: Path, text: str) -> None:
     result = suite(tmp_path, text)
