@@ -144,9 +144,10 @@ def _serve(node: Node, stack: ExitStack) -> str:
         return ""
     from headrace.demo.dashboard import create_dashboard
     from headrace.serve.application import application
-    from headrace.serve.http.server import Server
+    from headrace.serve.http.server import Server, dedicate_process
 
     create_dashboard(node)
+    dedicate_process()
     return stack.enter_context(Server(application(node, dashboard=True)).running()).address
 
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from headrace.errors import MissingDependency
 
-_LIBRARIES = ("starlette", "uvicorn", "httptools", "websockets", "h2", "prometheus_client")
+_LIBRARIES = ("starlette", "uvicorn", "uvloop", "httptools", "websockets", "h2", "prometheus_client")
 
 
 def require_libraries() -> None:

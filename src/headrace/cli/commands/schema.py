@@ -41,7 +41,7 @@ def up(
 
     require_libraries()
     from headrace.serve.http.bind import check_plain_bind
-    from headrace.serve.http.server import Server
+    from headrace.serve.http.server import Server, dedicate_process
     from headrace.serve.schema_registry.app import registry_app
 
     call: CommandContext = ctx.obj
@@ -50,6 +50,7 @@ def up(
         server = Server(registry_app(_registry(log)), host, port)
         server.stop_on_signals()
         output.note(f"the schema registry listens on {server.address}; Ctrl-C stops it")
+        dedicate_process()
         server.run()
 
 

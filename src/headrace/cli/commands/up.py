@@ -55,7 +55,7 @@ def up(
     from headrace.serve.browser_sessions import login_link
     from headrace.serve.http.bind import check_bind, tls_files
     from headrace.serve.http.connections import ConnectionLimits
-    from headrace.serve.http.server import Server
+    from headrace.serve.http.server import Server, dedicate_process
 
     call: CommandContext = ctx.obj
     call.flags["server_host"] = host
@@ -90,6 +90,7 @@ def up(
         output.note(f"console, logged in, once: {server.address}{login_link(node.guard.links.create(LOCAL))}")
         _logger.info("server started at %s", server.address)
         node.warm_up()
+        dedicate_process()
         with advertise(settings.storage.data, server.address):
             server.run()
         _logger.info("server stops")

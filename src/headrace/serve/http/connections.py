@@ -10,7 +10,8 @@ import asyncio
 import json
 import re
 import ssl
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from headrace.serve.http.http2_frames import PREFACE
 from headrace.serve.http.limits import MAX_HEAD_BYTES, REJECTIONS
 
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*h2c[ \t]*(?=\r\n|$)", re.IGNORECASE)
+_NEW_PER_ROUND = 4  # connections that begin in a round of the event loop
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-type: application/json\r\n"
 
@@ -44,8 +46,10 @@ class ConnectionLimits:
         """The error response for one more connection, if there are too many open."""
         if 0 < self.most <= len(open):
             return _refusal(f"there are {len(open)} connections already", "server.max_connections")
-        count = sum(_peer(one) == peer for one in open) if self.each else 0
-        if 0 < self.each <= count:
+        if not 0 < self.each <= len(open):  # an address cannot have more than all
+            return None
+        count = sum(_peer(one) == peer for one in open)
+        if self.each <= count:
             return _refusal(f"there are {count} connections with {peer} already", "server.max_connections_per_address")
         return None
 
@@ -63,9 +67,42 @@ def _peer(protocol: Any) -> str:
     return client_key(str(address[0])) if address else ""
 
 
+class NewConnections:
+    """Lets a few connections begin in each round of the event loop; the others wait in the order of their arrival.
+
+    A new connection costs more than a message: a protocol, often the TLS handshake. If all that arrive together began
+    together, clients that have a connection would wait for all of them. Event loop only.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._begun = 0
+        """Connections that have begun in this round."""
+
+    def begin(self, start: Callable[[], None]) -> None:
+        """Call `start` in this round, or in a later one."""
+        if self._begun == _NEW_PER_ROUND:
+            self._waiting.append(start)
+            return
+        self._count()
+        start()
+
+    def _count(self) -> None:
+        if not self._begun:
+            asyncio.get_running_loop().call_soon(self._end_round)
+        self._begun += 1
+
+    def _end_round(self) -> None:
+        self._begun = 0
+        while self._waiting and self._begun < _NEW_PER_ROUND:
+            self._count()
+            self._waiting.popleft()()
+
+
 class Connection(asyncio.Protocol):
     """A new connection, until its protocol is known. uvicorn creates it with these arguments."""
 
+    arrivals: ClassVar[NewConnections] = NewConnections()
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
     addresses: ClassVar[AddressBudgets] = AddressBudgets()
     tls: ClassVar[ssl.SSLContext | None] = None
@@ -90,9 +127,16 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         self._open.add(self)
+        transport.pause_reading()
+        self.arrivals.begin(self._begin)
+
+    def _begin(self) -> None:
+        if self.transport.is_closing():
+            return
         if self.tls is not None:
-            transport.pause_reading()
             self._securing = self._loop.create_task(self._secure(self.tls))
+        else:
+            self.transport.resume_reading()
 
     def _refusal(self) -> bytes | None:
         address = self.transport.get_extra_info("peername")

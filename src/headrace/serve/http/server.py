@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -19,11 +20,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
+import uvloop
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from headrace.access.tokens import is_loopback
 from headrace.errors import PortInUse
-from headrace.serve.http.connections import Connection, ConnectionLimits, WebSocketConnection
+from headrace.serve.http.connections import Connection, ConnectionLimits, NewConnections, WebSocketConnection
 from headrace.serve.http.http2_budget import AddressBudgets
 from headrace.serve.http.limits import IDLE_TIMEOUT, MAX_MESSAGE_BYTES, SHUTDOWN_GRACE
 from headrace.serve.http.trusted_proxies import Networks, TrustedProxies, parse_networks
@@ -32,7 +34,20 @@ _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL = 60, 15  # seconds
 _SWITCH_SECONDS = 0.0002  # Python's default, 5 ms, is what the event loop waits after each send while a thread computes
+_YOUNG_OBJECTS, _YOUNG_ROUNDS, _MIDDLE_ROUNDS = 10_000, 20, 50  # between two runs of the garbage collector
 _ACK_TIMEOUT = 30.0  # seconds after which the kernel drops a connection whose peer does not acknowledge data
+
+
+def dedicate_process() -> None:
+    """Adapt the whole process to serving: threads take turns more often, and garbage collection does not stop them.
+
+    A run of the garbage collector over all objects of a server takes some 100 ms, and large results make it run often.
+    What exists when the server starts stays until its end, so it is left out from then on.
+    """
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, _YOUNG_ROUNDS, _MIDDLE_ROUNDS)
 
 
 class Server:
@@ -80,8 +95,7 @@ class Server:
 
     def run(self) -> None:
         """Serve in the calling thread."""
-        sys.setswitchinterval(_SWITCH_SECONDS)  # of the whole process
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.get_loop().set_exception_handler(_went_wrong)
             runner.run(self._server.serve([self._socket]))
 
@@ -119,7 +133,12 @@ def _context(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def _config(app: Any, limits: ConnectionLimits, proxies: Networks, tls: tuple[str, str] | None) -> uvicorn.Config:
-    own = {"limits": limits, "addresses": AddressBudgets(limits.new, proxies), "tls": _context(*tls) if tls else None}
+    own = {
+        "arrivals": NewConnections(),
+        "limits": limits,
+        "addresses": AddressBudgets(limits.new, proxies),
+        "tls": _context(*tls) if tls else None,
+    }
     return uvicorn.Config(
         app,
         http=type("Connection", (Connection,), own),

@@ -182,17 +182,18 @@ class AcknowledgementResponse(Response):
         failures = await self._insert(lines)
         charge_rows(len(lines))
         self._take(-_size(lines))
-        acknowledgements = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
-        self._number += len(lines)
-        return self._text(acknowledgements)
-
-    def _ack(self, number: int, failure: HeadraceError | None) -> bytes:
-        if failure is None:
-            return b'{"status":"ok","seq":%d}' % number
-        return json.dumps({"status": "error", "seq": number, **error_document(failure)[1]}).encode()
+        first, self._number = self._number, self._number + len(lines)
+        texts = [b'{"status":"ok","seq":%d}' % number for number in range(first, self._number)]
+        for number, failure in failures.items():
+            texts[number] = _refusal(first + number, failure)
+        return self._text(texts)
 
     def _text(self, texts: list[bytes]) -> bytes:
         if not self._as_array:
-            return b"".join(text + b"\n" for text in texts)
+            return b"\n".join([*texts, b""])
         begun, self._begun = self._begun, True
         return (b"," if begun else b"") + b",".join(texts)
+
+
+def _refusal(number: int, failure: HeadraceError) -> bytes:
+    return json.dumps({"status": "error", "seq": number, **error_document(failure)[1]}).encode()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 from headrace.control.serving.result_rows import ResultRow
@@ -32,6 +33,8 @@ OBJECTS, LINES, ARRAY = (
     "application/vnd.ksqlapi.delimited.v1",
     "application/json",
 )
+
+_ROW_TEXT = attrgetter("text")
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class DelimitedLines:
         return _text(_names(head)) + b"\n"
 
     def rows(self, rows: Sequence[ResultRow]) -> bytes:
-        return b"".join(row.text + b"\n" for row in rows)
+        return b"\n".join([*map(_ROW_TEXT, rows), b""])
 
     def end(self, message: str | None = None, failure: HeadraceError | None = None) -> bytes:
         return _text(error_document(failure)[1]) + b"\n" if failure else b""
@@ -109,7 +112,7 @@ class JsonArray:
         return b"[" + _text(_names(head))
 
     def rows(self, rows: Sequence[ResultRow]) -> bytes:
-        return b"".join(b",\n" + row.text for row in rows)
+        return b",\n".join([b"", *map(_ROW_TEXT, rows)])
 
     def end(self, message: str | None = None, failure: HeadraceError | None = None) -> bytes:
         return (b",\n" + _text(error_document(failure)[1]) if failure else b"") + b"]\n"
