@@ -64,6 +64,8 @@ def overload(work: Work) -> Outcome:
             drain_seconds = _drained(target, token, alone)
         extra = {
             "health_p99_ms": _p99(health),
+            "pull_p99_ms": _p99(beside),
+            "pull_alone_p99_ms": _p99(alone),
             "pull_p99_ratio": _p99(beside) / _p99(alone),
             "growth_mb": peak_growth[0] / MB,
             "drain_seconds": drain_seconds,

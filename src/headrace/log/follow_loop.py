@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
+from headrace.background_work import give_way
 from headrace.backoff import Backoff
 from headrace.contracts import Log
 from headrace.errors import Closed, HeadraceError
@@ -52,6 +53,7 @@ class FollowLoop:
 
     def run(self) -> None:
         """Run in the caller's thread."""
+        give_way()
         with suppress(Closed):
             while not self._stopping.is_set():
                 self._appends.watch()  # before the turn: an append while it reads ends the wait after it

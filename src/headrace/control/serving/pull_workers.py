@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from headrace.background_work import give_way
 from headrace.control.serving.processes import Process
 from headrace.control.serving.pull_execution import PullResult
 from headrace.control.serving.pull_protocol import FrameType, PullRequest
@@ -95,6 +96,7 @@ class PullWorkers:
         return execution
 
     def _receive(self, execution: _Execution) -> None:
+        give_way()  # also the process that takes the worker's place
         worker, is_done = execution.worker, False
         try:
             is_done = execution.receive()

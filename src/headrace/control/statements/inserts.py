@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.background_work import computing
 from headrace.clock import Clock
 from headrace.contracts import Append, Appended, Log
 from headrace.control.serving.row_codec import encode_rows
@@ -39,7 +40,8 @@ class RowInserter:
     def insert(self, lines: Sequence[bytes]) -> dict[int, HeadraceError]:
         """Append the valid rows durably; returns the errors of the others by line number."""
         try:
-            rows = None if self._bulk is None else self._bulk.rows(lines, self._clock.now())
+            with computing():
+                rows = None if self._bulk is None else self._bulk.rows(lines, self._clock.now())
             if rows is None:
                 return self._one_by_one(lines)
             self._log.append([Append(self.source.topic, rows)])
@@ -49,11 +51,12 @@ class RowInserter:
 
     def _one_by_one(self, lines: Sequence[bytes]) -> dict[int, HeadraceError]:
         events, failures = list[Event](), dict[int, HeadraceError]()
-        for number, line in enumerate(lines):
-            try:
-                events.append(self.event(line))
-            except HeadraceError as error:
-                failures[number] = error
+        with computing():
+            for number, line in enumerate(lines):
+                try:
+                    events.append(self.event(line))
+                except HeadraceError as error:
+                    failures[number] = error
         try:
             if events:
                 self.append(events)

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 from anyio import CapacityLimiter
 
+from headrace.background_work import give_way
 from headrace.serve.admission.fair_queue import FairQueue
 from headrace.serve.admission.work_class import WorkClass, WorkLimits
 
@@ -47,7 +48,7 @@ class Admission:
     ) -> Result:
         """Call a function on a thread of the class. Raises ServerBusy or TooManyRequests if it does not fit."""
         async with self.queues[work].slot(principal):
-            return await anyio.to_thread.run_sync(partial(do, *args, **kwargs), limiter=self._threads[work])
+            return await anyio.to_thread.run_sync(_given_way, partial(do, *args, **kwargs), limiter=self._threads[work])
 
     async def run_started(
         self,
@@ -59,8 +60,13 @@ class Admission:
     ) -> Result:
         """The same for a response that has started: it waits for its turn, and is not refused."""
         async with self.queues[work].slot(principal, started=True):
-            return await anyio.to_thread.run_sync(partial(do, *args, **kwargs), limiter=self._threads[work])
+            return await anyio.to_thread.run_sync(_given_way, partial(do, *args, **kwargs), limiter=self._threads[work])
 
     async def release(self, do: Callable[[], None]) -> None:
         """Call a function that only gives something back, such as a snapshot: it waits for no work."""
         await anyio.to_thread.run_sync(do, limiter=self._free)
+
+
+def _given_way(do: Callable[[], Result]) -> Result:
+    give_way()
+    return do()
