@@ -83,6 +83,9 @@ bench-engine: setup-test ## benchmark queries on Spark, Flink, Quix Streams, Fau
 bench-serve: setup-test ## benchmark a server: pull and push queries, inserts, many statements, the console (ONLY=name QUICK=1)
 	$(PY) -m bench serve $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
+bench-start: setup-test ## benchmark what people wait for: first rows, restarts, the demo (ONLY=name QUICK=1)
+	$(PY) -m bench start $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+
 ab: setup-test ## benchmark this checkout and another commit in turn, five rounds, and print the ratio (BASE=commit ONLY="chain:filter engine:keyed-typed" QUICK=1)
 	$(PY) -m bench.ab --base $(or $(BASE),HEAD) $(if $(QUICK),--quick) $(or $(ONLY),chain:filter chain:keyed-count chain:windowed-count chain:stream-table-join)
 
@@ -124,4 +127,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system faults-workers attack bench-log bench-chain bench-engine bench-serve soak audit licenses sbom build browser properties format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system faults-workers attack bench-log bench-chain bench-engine bench-serve bench-start soak audit licenses sbom build browser properties format docs lock clean setup setup-test

@@ -105,6 +105,22 @@ def test_a_query_ends_when_its_client_goes_away(server: AttackedServer) -> None:
     wait_until(lambda: not _processes(server))
 
 
+@pytest.mark.attack("pull queries that wait for a worker", "other reads of the same client go on")
+def test_queries_that_wait_for_a_worker_hold_up_no_lookups(server: AttackedServer) -> None:
+    body = json.dumps({"ksql": SLOW}).encode()
+    head = b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with ExitStack() as wires:
+        for _ in range(10):  # more than a client may have running
+            wire = wires.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=_BOUND_SECONDS))
+            wire.sendall(head + body)
+        wait_until(lambda: sum(one["state"] == "waiting" for one in _processes(server)) >= 2)
+        before = {one["id"] for one in _processes(server)}
+        for number in range(5):  # each a new text, which is planned on a thread
+            assert _pulled(server, LOOKUP.replace(";", f" AND {number} = {number};")).status == 200
+        assert before <= {one["id"] for one in _processes(server)}, "a lookup waited until a heavy query had ended"
+    wait_until(lambda: not _processes(server))
+
+
 @pytest.mark.attack("clients that ask for long results and read nothing", "the workers are free at once")
 def test_clients_that_read_nothing_hold_no_worker(server: AttackedServer) -> None:
     body = json.dumps({"ksql": LONG}).encode()

@@ -191,7 +191,8 @@ class ServerSettings:
     )
     max_pulls_running: int = setting(
         0,
-        "How many requests that read rows or records run at the same time; 0: four more than the machine has cores.",
+        "How many requests that read rows or records run at the same time, and how many heavy pull queries run or wait "
+        "for a pull worker; 0: four more than the machine has cores.",
         least=0,
     )
     max_queued: int = setting(
@@ -213,7 +214,10 @@ class QuotaSettings:
     bytes_in_per_second: Size = setting(Size(0), "Bytes that one user may send a second.")
     bytes_out_per_second: Size = setting(Size(0), "Bytes that one user may receive a second.")
     rows_per_second: int = setting(0, "Rows and records that one user may read or write a second.")
-    queries: int = setting(0, "Pull queries and other reads that one user may have running and waiting at once.")
+    queries: int = setting(
+        0,
+        "Pull queries and other reads that one user may have running and waiting at once; as many heavy pull queries.",
+    )
     push_queries: int = setting(0, "Push queries and tails that one user may have at once.")
 
 

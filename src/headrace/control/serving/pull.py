@@ -42,6 +42,12 @@ class PullQueries:
         self._log, self._tables, self.settings = log, tables, settings
         self._processes, self._workers, self._setup_of = processes, workers, setup_of
 
+    def needs_worker(self, select: TransientSelect) -> bool:
+        """Whether a pull worker executes the query, for which it may have to wait."""
+        if self._workers is None:
+            return False
+        return select.query.sources[0].relation.kind is Kind.STREAM or _pull_query(select).is_heavy
+
     @contextmanager
     def execute(self, select: TransientSelect, begun: Callable[[Process], object] = id) -> Iterator[PullResult]:
         """Execute a query; read the result inside the context. `begun` gets the process that it is listed as."""
@@ -64,7 +70,7 @@ class PullQueries:
                 return self._workers.execute(self._request(select), process)
             return nullcontext(execute_on_stream(self._log, select, limits))
         self._tables.check(select.query.sources[0])
-        pull = PullQuery(select.query, order=select.order, limit=select.limit)
+        pull = _pull_query(select)
         if self._workers is not None and pull.is_heavy:
             return self._workers.execute(self._request(select, pull.source.name), process)
         return execute_on_view(pull, ResultRowWriter(select), self._tables.view(pull.source.name), limits)
@@ -72,6 +78,10 @@ class PullQueries:
     def _request(self, select: TransientSelect, table: str | None = None) -> PullRequest:
         location = None if table is None else self._tables.location(table)
         return PullRequest(serialize_plan(select), self._setup_of(select.query), location, self.settings)
+
+
+def _pull_query(select: TransientSelect) -> PullQuery:
+    return PullQuery(select.query, order=select.order, limit=select.limit)
 
 
 def _counted(batches: Iterable[list[ResultRow]], process: Process) -> Iterator[list[ResultRow]]:

@@ -25,6 +25,8 @@ class WorkClass(StrEnum):
     INSERT = "insert"
     PULL = "pull"
     """What reads records or rows, and ends."""
+    HEAVY_PULL = "heavy-pull"
+    """Pull queries that wait for a pull worker."""
     PUSH = "push"
     """What goes on until the client disconnects."""
     CONSOLE = "console"
@@ -51,13 +53,15 @@ class WorkLimits:
 def work_limits(settings: ServerSettings, cores: int | None = None) -> Mapping[WorkClass, WorkLimits]:
     """The limits of each class. Pull queries compute, so they follow the cores; the rest mostly waits for the disk."""
     cores = cores or os.cpu_count() or 1
+    pulls = settings.max_pulls_running or min(4 + cores, 32)
     running = {
         WorkClass.HEALTH: 4,
         WorkClass.ADMINISTRATION: 4,
         WorkClass.AUTHENTICATION: min(cores, 4),
         WorkClass.STATEMENT: settings.max_statements_running,
         WorkClass.INSERT: settings.max_inserts_running,
-        WorkClass.PULL: settings.max_pulls_running or min(4 + cores, 32),
+        WorkClass.PULL: pulls,
+        WorkClass.HEAVY_PULL: pulls,
         WorkClass.PUSH: 8,
         WorkClass.CONSOLE: 8,
     }

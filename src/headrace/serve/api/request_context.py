@@ -41,7 +41,8 @@ class RequestContext:
         self.resolutions = DeadLetterResolutions(node.log)
         self.append_signal = AppendSignal(node.log)
         self.admission = Admission(
-            work_limits(node.settings.server), {WorkClass.PULL: lambda principal: self._quota(principal).queries}
+            work_limits(node.settings.server),
+            {WorkClass.PULL: self._query_quota, WorkClass.HEAVY_PULL: self._query_quota},
         )
         self.quotas = Quotas(self._quota)
         self.pages = TailPageCache(node.log, self.admission)
@@ -56,6 +57,9 @@ class RequestContext:
         """The current quota of a principal: settings can be reloaded, and an admin can set it for one user."""
         node = self.node
         return user_quota(node.settings.quota, node.guard.users.state.quotas.get(principal))
+
+    def _query_quota(self, principal: str) -> int:
+        return self._quota(principal).queries
 
     def with_rights(self, rights: Rights, work: WorkClass | None = None, share: str | None = None) -> RequestContext:
         """The same context with a caller's rights, for work of a class; `share` is the user's unless it is given."""

@@ -117,7 +117,7 @@ class QueryEndpoints:
                 response = await run(at_once)
             if response is not None:
                 return response
-        select = await run(partial(self._node.plan_transient_query, *statement, rights=rights))
+        select, work = await run(partial(self._planned, statement, rights))
         if isinstance(select, TopicPrinter):
             return await self._printed(select, printed, principal)
         headers = await run(partial(self._notices, select, rights)) if wants_notices else {}
@@ -125,9 +125,16 @@ class QueryEndpoints:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
             response = await self._pushed(select, shape, principal, from_beginning=from_beginning)
         else:
-            response = await self._pulled(client, select, shape, principal)
+            response = await self._pulled(client, work, select, shape, principal)
         response.headers.update(headers)
         return response
+
+    def _planned(self, statement: StatementRequest, rights: Rights) -> tuple[TransientSelect | TopicPrinter, WorkClass]:
+        """The query, and the class of its work if it is a pull query."""
+        select = self._node.plan_transient_query(*statement, rights=rights)
+        if isinstance(select, TopicPrinter) or select.push or not self._node.pull_queries.needs_worker(select):
+            return select, WorkClass.PULL
+        return select, WorkClass.HEAVY_PULL
 
     def _notices(self, select: TransientSelect, rights: Rights) -> dict[str, str]:
         """A header that says why the result may be incomplete: ksqlDB's responses have no place for it."""
@@ -158,13 +165,16 @@ class QueryEndpoints:
             return Response(content, headers=headers, media_type=shape.content_type)
 
     async def _pulled(
-        self, client: ClientWork, select: TransientSelect, shape: ResponseFormat, principal: str
+        self, client: ClientWork, work: WorkClass, select: TransientSelect, shape: ResponseFormat, principal: str
     ) -> Response:
-        """Most results are short: they are computed on a thread in one go."""
+        """Most results are short: they are computed on a thread in one go.
+
+        Only the begin of a result waits for a pull worker; what follows has been computed, or is about to be.
+        """
         seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
         parts = self._parts(select, shape, client.begun)
-        begun = await client.run(WorkClass.PULL, lambda: list(itertools.islice(parts, 2)))
+        begun = await client.run(work, lambda: list(itertools.islice(parts, 2)))
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
         following = partial(self._admission.run_started, WorkClass.PULL, principal, next, parts, None)
