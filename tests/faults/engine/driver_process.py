@@ -26,6 +26,7 @@ from headrace.faultpoints import VARIABLE
 from headrace.settings import Settings
 
 _DAEMONS = {"pyspark.daemon", "headrace.engine.spark.daemon"}
+_FORK_SERVER, _LAUNCHER = "headrace.engine.spark.fork_server", "-IS"
 STARTING, BETWEEN, BATCH = "starting", "between target and Spark commit", "a batch"
 
 
@@ -99,20 +100,23 @@ def start_driver(name: str, given: Settings, notes: Path, until: str, point: str
 
 
 def python_workers(pid: int) -> list[psutil.Process]:
-    """Python processes of Spark's, but for the daemons that only make others."""
+    """Python processes of Spark's, but for those that only make others."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process for process in psutil.Process(pid).children(recursive=True) if _is_worker(process)]
     return []
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    """A child of a daemon, or one of those that Spark starts without a daemon."""
+    """A child of a daemon, or one of those that Spark starts without a daemon; forked or started."""
     try:
-        if not process.name().startswith("python"):
-            return False
         line, parent = process.cmdline(), process.parent()
+        if parent is None or not process.name().startswith("python") or _LAUNCHER in line:
+            return False
+        if _FORK_SERVER in line:  # forked processes have its command line, too
+            of_daemon = parent.parent() is not None and _FORK_SERVER in parent.parent().cmdline()
+            return _FORK_SERVER in parent.cmdline() and (of_daemon or not process.children())
         if _DAEMONS & set(line):
-            return parent is not None and bool(_DAEMONS & set(parent.cmdline()))
+            return bool(_DAEMONS & set(parent.cmdline()))
         return any(word.startswith("pyspark.") for word in line)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False

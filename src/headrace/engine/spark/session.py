@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.engine.spark.failures import is_spark_gone
+from headrace.engine.spark.python_processes import python_executable
 from headrace.errors import MissingDependency, ProcessLost
 from headrace.import_path import SAFE, safe_children
 from headrace.settings import Settings
@@ -68,7 +68,7 @@ def spark_session(
 ) -> SparkSession:
     """The process's Spark session, created on first use."""
     # Without these Spark's workers run whatever "python3" is first on the path.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_executable(Path(_sockets()))
     # Everything below uses loopback; Spark would otherwise look for, and warn about, an external address.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name).master(settings.spark.master)
