@@ -21,6 +21,7 @@ TABLE = Table(
             {OURS: Side(start_server.warm_query)},
             unit="starts",
         ),
+        Case("idle", "what a warm server costs that nobody uses", {OURS: Side(start_server.idle)}, unit="servers"),
         Case(
             "restart",
             "kill -9 of a server with five queries: until it answers, and until all of them run again",

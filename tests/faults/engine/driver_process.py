@@ -113,7 +113,7 @@ def _is_worker(process: psutil.Process) -> bool:
         if parent is None or not process.name().startswith("python") or _LAUNCHER in line:
             return False
         if _FORK_SERVER in line:  # forked processes have its command line, too
-            of_daemon = parent.parent() is not None and _FORK_SERVER in parent.parent().cmdline()
+            of_daemon = (owner := parent.parent()) is not None and _FORK_SERVER in owner.cmdline()
             return _FORK_SERVER in parent.cmdline() and (of_daemon or not process.children())
         if _DAEMONS & set(line):
             return bool(_DAEMONS & set(parent.cmdline()))

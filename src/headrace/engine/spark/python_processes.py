@@ -21,12 +21,13 @@ _running: ForkServerProcess | None = None
 def python_executable(folder: Path) -> str:
     """The program that Spark starts as Python: a launcher in `folder`, or Python where that is impossible."""
     global _running
-    if sys.platform != "linux" or len(sys.executable) > _MAX_SHEBANG:
+    if sys.platform != "linux" or len(sys.executable) > _MAX_SHEBANG or " " in sys.executable:
         return sys.executable
     with _lock:
         if _running is None or not _running.is_alive:
             _running = ForkServerProcess(folder)
-        return str(_running.launcher)
+        # a folder for temporary files may allow no programs (noexec)
+        return str(_running.launcher) if os.access(_running.launcher, os.X_OK) else sys.executable
 
 
 class ForkServerProcess:

@@ -163,6 +163,26 @@ def test_everything_ends_with_the_process_that_started_the_server(tmp_path: Path
     process.wait()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a folder that allows no programs")
+def test_where_no_programs_may_run_spark_starts_python(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "noexec,size=1m", "tmpfs", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        program = f"""
+            import sys
+            from pathlib import Path
+            from headrace.engine.spark.python_processes import python_executable
+            print(python_executable(Path({str(tmp_path)!r})) == sys.executable)
+        """
+        run = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
+        )
+        assert run.stdout == "True\n"
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
 def started(server: ForkServerProcess, modules: Path) -> tuple[subprocess.Popen[str], int]:
     """A process that runs until its input ends, and its id."""
     process = command(server.launcher, modules, WAITS)
