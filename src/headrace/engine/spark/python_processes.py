@@ -70,6 +70,7 @@ class ForkServerProcess:
                     stdout=subprocess.DEVNULL,
                     env={**child_environment(), HASH_SEED: seed},
                     pass_fds=files,
+                    process_group=0,  # Ctrl-C goes to the parent only
                 )
             finally:
                 os.close(life)

@@ -106,6 +106,12 @@ def test_a_process_is_forked_from_the_server(server: ForkServerProcess, modules:
     assert int(out.split()[1]) == server.pid
 
 
+def test_an_interrupt_of_the_terminal_goes_to_no_process(server: ForkServerProcess, modules: Path) -> None:
+    process, pid = started(server, modules)
+    assert {os.getpgid(server.pid), os.getpgid(pid)} == {server.pid}
+    assert process.communicate(timeout=60)[0] == ""
+
+
 def test_a_process_ends_with_its_launcher(server: ForkServerProcess, modules: Path) -> None:
     process, pid = started(server, modules)
     process.kill()
