@@ -91,10 +91,10 @@ def _port(process: subprocess.Popen[bytes], output: Path) -> int:
     return int(match[1])
 
 
-def until(holds: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
-    """Waits until a condition holds."""
+def until(holds: Callable[[], bool], what: str, patience: float = _PATIENCE, pause: float = 0.05) -> None:
+    """Waits until a condition holds; looks again after so many seconds."""
     deadline = time.monotonic() + patience
     while not holds():
         if time.monotonic() > deadline:
             raise RuntimeError(f"after {patience:g} s this does not hold yet: {what}")
-        time.sleep(0.05)
+        time.sleep(pause)

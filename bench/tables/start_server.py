@@ -14,6 +14,7 @@ from bench.tables.serve_server import Server, server, until
 
 _STREAM = "CREATE STREAM orders (id INT KEY, city STRING) WITH (kafka_topic='orders', format='JSON', partitions=1);"
 _TABLE = "CREATE TABLE {name} AS SELECT city, COUNT(*) AS n FROM orders GROUP BY city;"
+_PAUSE = 0.01  # seconds between two looks at a result whose time is measured
 _ROW = "INSERT INTO orders VALUES ({id}, 'Oslo');"
 
 
@@ -55,14 +56,14 @@ def _first_row(target: Server, name: str, rows: int = 0) -> float:
         {"ksql": _TABLE.format(name=name), "streamsProperties": {"auto.offset.reset": "earliest"}},
     )
     assert response
-    until(lambda: _count(target, name) > 0, f"{name} has a row")
+    until(lambda: _count(target, name) > 0, f"{name} has a row", pause=_PAUSE)
     return time.monotonic() - began
 
 
 def _insert(target: Server, name: str, number: int) -> float:
     before, began = _count(target, name), time.monotonic()
     target.ksql(_ROW.format(id=number))
-    until(lambda: _count(target, name) > before, "the row is counted")
+    until(lambda: _count(target, name) > before, "the row is counted", pause=_PAUSE)
     return time.monotonic() - began
 
 

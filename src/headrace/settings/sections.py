@@ -68,6 +68,11 @@ class SparkSettings:
         "Start Spark with the server, and let it compute a small query, so that the first query starts within seconds; "
         "Spark's memory is used from then on. Without effect if query.isolation is process.",
     )
+    class_archives: Path = setting(
+        Path("~/.cache/headrace/classes"),
+        "Cache folder of archives of Spark's Java classes, 180 MB each, with which Spark starts faster. The first "
+        "server that starts warm makes one.",
+    )
     shuffle_partitions: int = setting(2, "Partitions after a shuffle; a few are enough on one machine.", least=1)
 
 

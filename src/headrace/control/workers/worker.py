@@ -24,7 +24,7 @@ from headrace.control.workers.protocol import CommandType, QueryAssignment, Warm
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.query import RunningQuery, start_query
 from headrace.engine.spark.failures import RAISE_MEMORY, failure_of
-from headrace.engine.spark.session import SparkSession, spark_has_stopped, spark_session, stop_spark
+from headrace.engine.spark.session import SparkSession, archive_classes, spark_has_stopped, spark_session, stop_spark
 from headrace.engine.task_report import TaskReport
 from headrace.errors import HeadraceError, OutOfMemory, SparkOutOfMemory
 from headrace.log import open_log
@@ -89,6 +89,7 @@ class Worker:
             if then is not None and not self._queries:
                 then(spark, self.settings, lambda: bool(self._queries))
             _logger.info("Spark is ready after %.0f s", time.monotonic() - began)
+            archive_classes(self.settings)
         except Exception:
             _logger.warning("Spark was not warmed up; the first query takes longer to start", exc_info=True)
 

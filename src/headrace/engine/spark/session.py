@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from headrace.engine.spark.class_archive import ClassArchive, create_class_archive, scratch_folder
 from headrace.engine.spark.failures import is_spark_gone
 from headrace.engine.spark.python_processes import python_executable
 from headrace.errors import MissingDependency, ProcessLost
@@ -105,6 +106,12 @@ def stop_spark() -> None:
             process.wait(_PATIENCE)
 
 
+def archive_classes(settings: Settings) -> bool:
+    """Make the archive of Java's classes, with which the next Spark process starts faster, unless it exists."""
+    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    return process is not None and create_class_archive(settings.spark.class_archives, process.pid)
+
+
 def spark_has_stopped() -> bool:
     """Whether this process has started Spark's process, and that has ended."""
     process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
@@ -136,11 +143,18 @@ def java_options(environ: Mapping[str, str]) -> str:
     )
 
 
+def _archive_options(settings: Settings) -> list[str]:
+    archive = ClassArchive.locate(settings.spark.class_archives)
+    return [] if archive is None else archive.options(scratch_folder())
+
+
 def _sized(settings: Settings) -> dict[str, str]:
     return {
         "spark.python.unix.domain.socket.dir": _sockets(),
         "spark.driver.memory": f"{settings.spark.driver_memory >> 20}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {java_options(os.environ)}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", java_options(os.environ), *_archive_options(settings)]
+        ),
         "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
         **(_ON_KAFKA if settings.storage.log == "kafka" else {}),
     }
