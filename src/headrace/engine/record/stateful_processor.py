@@ -7,6 +7,7 @@ imported here, and nothing of the query is deserialized, before there are rows: 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -15,6 +16,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     from headrace.engine.record.chain_operator import Finish
     from headrace.engine.record.task_spec import RecordTaskSpec
+
+
+@lru_cache(64)
+def _loaded(query: bytes) -> tuple[RecordTaskSpec, Finish]:
+    """Once in a worker, not for each key group and batch: the user's code is deserialized and executed by this."""
+    return cloudpickle.loads(query)
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -30,7 +37,7 @@ class KeyGroupProcessor(StatefulProcessor):
         del timerValues
         from headrace.engine.record.chain_operator import run_key_group
 
-        spec, finish = cloudpickle.loads(self._query)
+        spec, finish = _loaded(self._query)
         yield run_key_group(spec, finish, self._map, int(key[0]), list(rows)).to_pandas()
 
     def close(self) -> None:
