@@ -58,6 +58,7 @@ def test_flags_override_the_environment_which_overrides_the_file(file: Path) -> 
         storage_inline_bytes=Size(1024),
         storage_maintenance_interval=timedelta(seconds=2.5),
         kafka_jars=settings.kafka.jars,
+        spark_class_archives=settings.spark.class_archives,
     )
     origins = {o.name: o.origin for o in resolve_settings(flags, environ=environ, file=file)}
     assert [origins[n] for n in ("query.max_batch_rows", "storage.log", "storage.linger", "kafka.jars")] == [
