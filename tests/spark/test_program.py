@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -18,6 +18,7 @@ from headrace.errors import AssertFailed, HeadraceError, PlanChanged
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
 from tests import memory_and_spark
+from tests.faults.engine.driver_process import python_workers
 
 NUMBERS = "CREATE STREAM numbers (id INT KEY, n INT) WITH (kafka_topic='numbers', format='JSON');\n"
 SUMS = "CREATE TABLE sums AS SELECT id, SUM(n) AS total FROM numbers GROUP BY id;\n"
@@ -196,14 +197,8 @@ def test_a_query_that_loses_its_processes_is_restarted(log: EmbeddedLog, setting
     with Program(log, settings) as program:
         program.execute(NUMBERS + SUMS + insert(1))
         program.wait(until_idle=True)
-        for process in _workers():
+        for process in python_workers(os.getpid()):
             process.kill()
         program.execute(insert(2))
         program.wait(until_idle=True)
     assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}]
-
-
-def _workers() -> list[psutil.Process]:
-    """Python's processes that work for Spark here, without the one that makes them."""
-    below = psutil.Process().children(recursive=True)
-    return [process for process in below if "python" in process.name() and not process.children()]

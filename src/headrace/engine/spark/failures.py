@@ -41,6 +41,7 @@ _LOST_WORKER_TEXTS = (
     "java.io.EOFException",
     "Broken pipe",
     "Connection reset",
+    "java.io.IOException: Stream closed",
 )
 """Spark's messages when a Python process has died."""
 _TASK_ERROR = re.compile(r"PythonException|handlePythonException")

@@ -117,7 +117,8 @@ class Connection(asyncio.Protocol):
         self._given = config, server_state, app_state
         self._loop = _loop or asyncio.get_running_loop()
         self._open: set[Any] = server_state.connections
-        self._begun = b""
+        self._received = b""
+        self._has_begun = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - a stream transport
         self.transport = transport
@@ -127,16 +128,19 @@ class Connection(asyncio.Protocol):
             transport.close()
             return
         self._open.add(self)
-        transport.pause_reading()
+        if self.tls is not None:
+            transport.pause_reading()
         self.arrivals.begin(self._begin)
 
     def _begin(self) -> None:
         if self.transport.is_closing():
             return
+        self._has_begun = True
         if self.tls is not None:
             self._securing = self._loop.create_task(self._secure(self.tls))
-        else:
+        elif self._received:
             self.transport.resume_reading()
+            self._detect()
 
     def _refusal(self) -> bytes | None:
         address = self.transport.get_extra_info("peername")
@@ -167,19 +171,24 @@ class Connection(asyncio.Protocol):
         self._speak(self._http2() if agreed == "h2" else self._http1())
 
     def data_received(self, data: bytes) -> None:
-        if not self._begun:
+        if not self._received:
             self._timer.cancel()
             self._timer = self._loop.call_later(limits.HEAD_TIMEOUT, self.transport.close)
-        self._begun += data
-        if self.tls is not None:  # data that arrives before `_secure` has resumed
-            return
-        head, end, rest = self._begun.partition(b"\r\n\r\n")
-        if self._begun.startswith(PREFACE):
+        self._received += data
+        if not self._has_begun:
+            self.transport.pause_reading()
+        elif self.tls is None:  # else it has arrived before `_secure` has resumed
+            self._detect()
+
+    def _detect(self) -> None:
+        """Hand the connection over to its protocol, once that is known."""
+        head, end, rest = self._received.partition(b"\r\n\r\n")
+        if self._received.startswith(PREFACE):
             self._speak(self._http2())
-        elif end and not PREFACE.startswith(self._begun):
-            self._begun = _UPGRADE.sub(b"", head) + end + rest
+        elif end and not PREFACE.startswith(self._received):
+            self._received = _UPGRADE.sub(b"", head) + end + rest
             self._speak(self._http1())
-        elif len(self._begun) > MAX_HEAD_BYTES:
+        elif len(self._received) > MAX_HEAD_BYTES:
             REJECTIONS["head"] += 1
             self.transport.write(_TOO_LONG)
             self.transport.close()
@@ -200,8 +209,8 @@ class Connection(asyncio.Protocol):
         self._forget()
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
-        if self._begun:
-            protocol.data_received(self._begun)
+        if self._received:
+            protocol.data_received(self._received)
 
     def _forget(self) -> None:
         self._timer.cancel()

@@ -80,6 +80,8 @@ class Server:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._scheme = "http" if tls is None else "https"
+        # uvloop reads from a new connection in any case, and the handshake would miss what has been read
+        self._new_event_loop = uvloop.new_event_loop if tls is None else asyncio.new_event_loop
         self._server = uvicorn.Server(_config(guarded, limits or ConnectionLimits(), networks, tls))
 
     def _detect_lost_clients(self) -> None:
@@ -95,7 +97,7 @@ class Server:
 
     def run(self) -> None:
         """Serve in the calling thread."""
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=self._new_event_loop) as runner:
             runner.get_loop().set_exception_handler(_went_wrong)
             runner.run(self._server.serve([self._socket]))
 

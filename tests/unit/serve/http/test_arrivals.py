@@ -6,14 +6,22 @@ import asyncio
 import gc
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from headrace.serve.http.connections import NewConnections
 from headrace.serve.http.server import Server, dedicate_process
+from tests.wait import wait_until
 
 MANY = 30
+
+
+async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
 
 
 @pytest.fixture
@@ -56,11 +64,7 @@ def test_a_connection_that_arrives_alone_begins_at_once() -> None:
 
 
 def test_all_of_many_connections_at_once_are_answered() -> None:
-    async def app(scope: object, receive: object, send: object) -> None:
-        await send({"type": "http.response.start", "status": 204, "headers": []})  # type: ignore[operator]
-        await send({"type": "http.response.body"})  # type: ignore[operator]
-
-    with Server(app).running() as server:
+    with Server(answer_nothing).running() as server:
         wires = [socket.create_connection((server.host, server.port), timeout=10) for _ in range(MANY)]
         for number, wire in enumerate(wires):
             if number % 3:  # the others close before they have sent anything
@@ -71,6 +75,29 @@ def test_all_of_many_connections_at_once_are_answered() -> None:
         for wire in wires:
             wire.close()
     assert all(answer.startswith(b"HTTP/1.1 204") for answer in answers)
+
+
+def test_what_a_connection_sends_waits_until_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+
+    def hold(_: NewConnections, start: Callable[[], None]) -> None:
+        waiting.append((asyncio.get_running_loop(), start))
+
+    monkeypatch.setattr(NewConnections, "begin", hold)
+    with (
+        Server(answer_nothing).running() as server,
+        socket.create_connection((server.host, server.port), timeout=10) as wire,
+    ):
+        wire.sendall(b"GET / HTTP/1.1\r\n")
+        wait_until(lambda: bool(waiting))
+        wire.sendall(b"host: localhost\r\n\r\n")
+        wire.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            wire.recv(100)
+        wire.settimeout(10)
+        loop, start = waiting[0]
+        loop.call_soon_threadsafe(start)
+        assert wire.recv(100).startswith(b"HTTP/1.1 204")
 
 
 def test_a_process_that_serves_leaves_what_exists_out_of_garbage_collection(interpreter: None) -> None:
