@@ -40,7 +40,7 @@ MODULES = (
 """What Spark runs as programs."""
 HASH_SEED = "PYTHONHASHSEED"
 STARTED = b"+"
-"""The answer to a launcher; the exit code follows when the process has ended."""
+"""The answer to a launcher whose module is run here; the exit code follows when the process has ended."""
 _HASH_SEED = HASH_SEED.encode()
 _END = b"\0END"  # of a request
 _MAX_REQUEST = 1 << 20
@@ -101,14 +101,15 @@ class ForkServer:
             if request is None:
                 launcher.close()  # it runs Python by itself
                 return
+            # Before there is a process: without this answer, the launcher would run the module, too.
+            launcher.sendall(STARTED)
             process = os.fork()
             if not process:
                 launcher.close()
                 self._become(request, files)
             self._processes[process] = launcher
-            self._selector.register(launcher, selectors.EVENT_READ)
-            launcher.sendall(STARTED)
             launcher.setblocking(False)
+            self._selector.register(launcher, selectors.EVENT_READ)
         except (OSError, EOFError, ValueError, TypeError):
             self._lose(launcher)
             launcher.close()
