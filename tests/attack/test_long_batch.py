@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.attack.server import AttackedServer
@@ -76,4 +78,8 @@ def _slow(server: AttackedServer) -> dict[str, Any]:
 
 def _worker_seconds(server: AttackedServer) -> float:
     """Processor time of the Python processes below the server."""
-    return sum(sum(one.cpu_times()[:2]) for one in server.processes() if one.name().startswith("python"))
+    total = 0.0
+    for one in server.processes():
+        with suppress(psutil.NoSuchProcess):  # some live for a moment only
+            total += sum(one.cpu_times()[:2]) if one.name().startswith("python") else 0.0
+    return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -78,7 +79,9 @@ def test_a_query_runs_although_spark_dies_while_it_warms_up(tmp_path: Path) -> N
         (warm,) = set(psutil.Process().children()) - before
 
         def java() -> list[psutil.Process]:
-            return [process for process in warm.children(recursive=True) if process.name() == "java"]
+            with suppress(psutil.NoSuchProcess):  # some live for a moment only
+                return [process for process in warm.children(recursive=True) if process.name() == "java"]
+            return []
 
         wait_until(lambda: bool(java()))
         java()[0].kill()
