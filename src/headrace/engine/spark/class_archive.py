@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,9 +106,9 @@ def create_class_archive(folder: Path, java_process: int) -> bool:
         return False
 
 
-def scratch_folder() -> str | None:
+def scratch_folder(environ: Mapping[str, str] = os.environ) -> str | None:
     """The folder for temporary files that a server gives its Spark processes."""
-    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+    return environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
 
 
 def _classpath(java_process: int) -> str:

@@ -5,8 +5,8 @@ modules for half a second to a second, while a query waits. This process imports
 starts a small program instead of Python (`python_launcher`), which passes its arguments, its environment and its
 standard files on; the process that is forked then runs the module that Spark asked for.
 
-A forked process is killed when its launcher ends, and all of them when the process that started this one ends. Without
-this process, or if it does not answer, the launcher becomes an ordinary Python.
+A forked process is terminated when its launcher ends, and all of them when the process that started this one ends.
+Without this process, or if it does not answer, the launcher becomes an ordinary Python.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def java_options(environ: Mapping[str, str]) -> str:
     go into Spark's local folder.
     """
     given_options = " ".join(environ.get(name, "") for name in _GIVEN)
-    local = environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    local = scratch_folder(environ)
     return " ".join(
         [
             _JAVA,
